@@ -147,7 +147,7 @@ def document_of(part: Part) -> tuple[Column, Column | None]:
     if tells_updates(part.writer.wire) and not _is_masked(part.options):
         update = F.when(_is_update(body), _update(body))
         before = body["before"] if _has_before(part.writer.wire) else F.lit(None).cast("string")
-        unknown = F.when(update.isNotNull(), F.lit(part.reader.text()))
+        unknown = F.when(update.isNotNull(), F.lit(part.reader.texts()[0]))
         document = F.coalesce(document, F.when(before.isNotNull(), updated(before, update)).otherwise(unknown))
         patch = F.when(before.isNull(), update)
     return F.when(document.isNotNull(), F.struct(document.alias(DOCUMENT))), patch

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from cdc_materializer.changes.formats import Format, find, row_of
 from cdc_materializer.changes.shards import Shard
 from cdc_materializer.decode.merging import KEY_DEPTH, merged
-from cdc_materializer.decode.reading import Form, Special
+from cdc_materializer.decode.reading import PLACEHOLDER, Form, Special
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
@@ -60,7 +60,7 @@ class Options:
 
     Attributes:
         special_values: the table's setting.
-        placeholder: its `unavailable_value`.
+        placeholders: its `unavailable_value`.
         key: its `key`, or where rows name themselves the contract's primary key.
         doubtful_keys: whether deletes are held against their `before`, because a key among them may be made of fillers.
         exact: whether all is read that tells two changes of a binlog apart which have one place; see `resends`.
@@ -75,7 +75,7 @@ class Options:
     """
 
     special_values: Special = "null"
-    placeholder: str = "__debezium_unavailable_value"
+    placeholders: tuple[str, ...] = (PLACEHOLDER,)
     key: tuple[str, ...] = ()
     doubtful_keys: bool = False
     exact: bool = False
@@ -99,7 +99,7 @@ class Options:
 
     def reader(self, writer: Writer) -> Reader:
         """The type readings for a writer's encoding."""
-        return Reader(writer.form, self.special_values, self.placeholder)
+        return Reader(writer.form, self.special_values, self.placeholders)
 
     def merged(self, writers: Sequence[Writer], depth: int) -> tuple[Writer, ...]:
         """Writers put together that can be read as one; not those that have a renamed column under different names."""

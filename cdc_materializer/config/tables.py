@@ -130,9 +130,10 @@ class TableSettings(Settings):
     truncate: Literal["apply", "ignore", "stop"] = Field(
         default="apply", description="What a truncate does: empty the mirror, nothing, or stop the table (exit code 6)."
     )
-    unavailable_value: str = Field(
-        default="__debezium_unavailable_value",
-        description="The connector's placeholder for an unchanged column that it left out.",
+    unavailable_value: Annotated[Names, AfterValidator(_distinct_names)] = Field(
+        default=("__debezium_unavailable_value",),
+        description="The connector's placeholder for an unchanged column that it left out; of one that had another "
+        "before, a list of both.",
     )
     always_known: Annotated[Names, AfterValidator(_distinct_names)] = Field(
         default=(),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
+import operator
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal
 
 from pyspark.sql import Column
@@ -16,6 +18,8 @@ Special = Literal["null", "clamp", "stop"]
 Convert = Callable[[Column], Column]
 #: The least double that is above each long.
 LONG_END = float(2**63)
+#: What Debezium sends for a value that it does not know, unless it is set up otherwise.
+PLACEHOLDER = "__debezium_unavailable_value"
 #: The type of what `Reading.spare` gives.
 SPARE = "string"
 
@@ -59,30 +63,26 @@ class Settings:
 
     form: Form
     special_values: Special = "null"
-    placeholder: str = "__debezium_unavailable_value"
+    placeholders: tuple[str, ...] = (PLACEHOLDER,)
 
-    def octets(self) -> bytes:
-        """The placeholder's bytes; a setting that begins `hex:` names octets, as Debezium's own does."""
-        if self.placeholder.startswith("hex:"):
-            return bytes.fromhex(self.placeholder[4:])
-        return self.placeholder.encode()
+    def octets(self) -> tuple[bytes, ...]:
+        """The bytes of each placeholder; a setting that begins `hex:` names octets, as Debezium's own does."""
+        found = (one.removeprefix("hex:") for one in self.placeholders)
+        is_hex = (one.startswith("hex:") for one in self.placeholders)
+        return tuple(bytes.fromhex(one) if named else one.encode() for one, named in zip(found, is_hex, strict=True))
 
-    def text(self) -> str:
-        """The placeholder as text; octets that spell none become replacement characters, as they do in Java."""
-        return self.octets().decode(errors="replace")
+    def texts(self) -> tuple[str, ...]:
+        """The placeholders as texts; octets that spell none become replacement characters, as they do in Java."""
+        return tuple(octets.decode(errors="replace") for octets in self.octets())
 
     def text_is_placeholder(self, column: Column) -> Column:
-        """Whether a text is the placeholder: plain, as `hex` and `base64` modes spell bytes, or in a JSON hstore."""
-        octets, text = self.octets(), self.text()
-        forms = {
-            text,
-            json.dumps({text: text}, separators=(",", ":"), ensure_ascii=False),
-            octets.hex(),
-            base64.b64encode(octets).decode(),
-            base64.urlsafe_b64encode(octets).decode(),
-        }
+        """Whether a text is a placeholder: plain, as `hex` and `base64` modes spell bytes, or in a JSON hstore."""
+        forms = set(self.texts())
+        forms |= {json.dumps({one: one}, separators=(",", ":"), ensure_ascii=False) for one in self.texts()}
+        for octets in self.octets():
+            forms |= {octets.hex(), *(encode(octets).decode() for encode in (b64encode, urlsafe_b64encode))}
         return column.isin(*sorted(forms))
 
     def bytes_are_placeholder(self, column: Column) -> Column:
-        """Whether bytes are the placeholder's."""
-        return column == F.lit(self.octets())
+        """Whether bytes are a placeholder's."""
+        return reduce(operator.or_, [column == F.lit(octets) for octets in self.octets()])

@@ -186,26 +186,35 @@ def _any(test: Convert | None) -> Convert | None:
 
 
 def _array_placeholder(reader: Reader, wire: WireType, item: Reading) -> Convert | None:
-    octets = reader.octets()
     # Java's UUID.nameUUIDFromBytes: version 3 without a name space.
-    named = str(uuid.UUID(bytes=_md5(octets), version=3))
+    named = [str(uuid.UUID(bytes=_md5(octets), version=3)) for octets in reader.octets()]
     if wire.name == DEBEZIUM + "data.Uuid":
-        return lambda column: column == F.array(F.lit(named))
+        return _is_any([[one] for one in named], "string")
     declared = wire.parameters["ddl"] if wire.literal == "declared" else ""
     if item.wire in {"int", "bigint"} or declared == "date":
         # Java's bytes have signs, and each becomes a number as it is.
-        codes = [octet - 256 if octet > _SIGNED_MAX else octet for octet in octets]
-        return lambda column: column == F.array(*[F.lit(code).cast(item.wire) for code in codes])
+        signed = [[octet - 256 if octet > _SIGNED_MAX else octet for octet in octets] for octets in reader.octets()]
+        return _is_any(signed, item.wire)
     placeholders = _any(item.unavailable)
     if placeholders is not None and declared == "string":
         # A contract does not tell UUIDs from other texts.
-        return lambda column: placeholders(column) | _is_only(column, named)
+        return lambda column: placeholders(column) | _is_one_of(column, named)
     return placeholders
 
 
-def _is_only(texts: Column, text: str) -> Column:
-    """Whether an array of variants has one text and nothing else."""
-    return F.coalesce((F.size(texts) == 1) & (text_of(F.get(texts, F.lit(0))) == text), F.lit(False))
+def _is_any(known: Sequence[Sequence[str] | Sequence[int]], ddl: str) -> Convert:
+    """Whether an array of some type is one of some arrays."""
+
+    def found(column: Column) -> Column:
+        arrays = [F.array(*[F.lit(item).cast(ddl) for item in one]) for one in known]
+        return reduce(operator.or_, [column == one for one in arrays])
+
+    return found
+
+
+def _is_one_of(texts: Column, known: Sequence[str]) -> Column:
+    """Whether an array of variants has one of some texts and nothing else."""
+    return F.coalesce((F.size(texts) == 1) & text_of(F.get(texts, F.lit(0))).isin(*known), F.lit(False))
 
 
 def _md5(octets: bytes) -> bytes:
@@ -227,7 +236,7 @@ def _map(reader: Reader, wire: WireType) -> Reading:
         special=_of_values(_any(item.special)),
         invalid=_of_values(_any(item.invalid)),
         foreign=_of_values(_any(item.foreign)),
-        unavailable=lambda column: F.map_contains_key(column, reader.text()),
+        unavailable=lambda column: reduce(operator.or_, [F.map_contains_key(column, one) for one in reader.texts()]),
     )
 
 

@@ -185,8 +185,10 @@ class Reading:
 PLACEHOLDER = "__debezium_unavailable_value"
 
 
-def placeholders(setting: str) -> list[Any]:
-    """Every form of the placeholder on the wire, as a case writes it (changelog-semantics §1.7)."""
+def placeholders(setting: str | list[str]) -> list[Any]:
+    """Every form of a placeholder on the wire, or of some, as a case writes it (changelog-semantics §1.7)."""
+    if isinstance(setting, list):
+        return [form for one in setting for form in placeholders(one)]
     octets = bytes.fromhex(setting.removeprefix("hex:")) if setting.startswith("hex:") else setting.encode()
     text = octets.decode(errors="replace")
     encoded = [octets.hex(), base64.b64encode(octets).decode(), base64.urlsafe_b64encode(octets).decode()]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.changes.document_columns import IS_NONE, ROW
@@ -17,7 +19,7 @@ from cdc_materializer.changes.documents import (
     plain_documents,
     transaction_type,
 )
-from cdc_materializer.changes.envelope import is_other, row_of
+from cdc_materializer.changes.envelope import OTHER_MESSAGES, is_other, row_of
 from cdc_materializer.changes.formats import Format, Part, Said
 from cdc_materializer.changes.source_fields import SOURCE_FIELDS
 from cdc_materializer.decode.wire import WireType
@@ -30,7 +32,14 @@ if TYPE_CHECKING:
 
 _TEXT = WireType("string", optional=True)
 _OPS = frozenset("crudtm")
-_DOCUMENTS = "documents"
+_DOCUMENTS, _NO_ROWS = "documents", "events"
+#: What a heartbeat has, and what other messages about no row have among their fields (§1.4).
+_HEARTBEAT = ["ts_ms"]
+_MARKS = (
+    ("status", "id", "event_count", "data_collections"),
+    ("databaseName", "ddl", "tableChanges"),
+    ("id", "aggregate_type", "type", "additional_data"),
+)
 #: Where Spanner says how much its change stream tells of an update: the columns that it changed, as they were and are,
 #: or only as they are. The others are NULL, as what it set to NULL is.
 _CAPTURE, _BOTH_SIDES, _ONE_SIDE = "value_capture_type", "OLD_AND_NEW_VALUES", "NEW_VALUES"
@@ -71,8 +80,8 @@ class Debezium(Format):
         return WireType("record", fields=fields)
 
     def other_types(self) -> Mapping[str, WireType]:
-        """The envelope of MongoDB's documents."""
-        return {_DOCUMENTS: plain_documents()}
+        """The envelope of MongoDB's documents, and one for all messages about no row."""
+        return {_DOCUMENTS: plain_documents(), _NO_ROWS: WireType("record", OTHER_MESSAGES[0])}
 
     def recognise(self, wire: WireType | None, value: Mapping[str, Any] | None) -> str | None:
         """By an operation beside an image."""
@@ -100,10 +109,14 @@ class Debezium(Format):
         return entries(body, writer.wire) if document_row(writer.wire) is not None else None
 
     def plain_type(self, value: Column) -> Column | None:
-        """Documents, by the connector."""
+        """Documents, by the connector; what is about no row, by its fields."""
         from pyspark.sql import functions as F
 
-        return F.when(is_of_documents(value), _DOCUMENTS)
+        # Nearly all have one, and are not parsed for this.
+        has_op, names = F.contains(value, F.lit('"op"')), F.json_object_keys(value)
+        marks = [F.size(F.array_intersect(names, _texts(fields))) == len(fields) for fields in _MARKS]
+        is_about_none = reduce(operator.or_, marks, names == _texts(_HEARTBEAT))
+        return F.when(is_of_documents(value), _DOCUMENTS).when(~has_op & is_about_none, _NO_ROWS)
 
     def names(self, value: Column) -> Column | None:
         """Those of `after`; of an update that tells what it changed alone, those with a value on either side."""
@@ -161,6 +174,12 @@ class Debezium(Format):
 
 def _source_of(part: Part) -> dict[str, Column]:
     return {name: part.field("source", name) for name in SOURCE_FIELDS if part.has("source", name)}
+
+
+def _texts(found: Sequence[str]) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.array(*map(F.lit, found))
 
 
 def _is_op(value: object) -> bool:
