@@ -60,7 +60,14 @@ def doubts(found: Recognised, table: TableConfig | None = None) -> Iterator[tupl
 
 def _of_flattened(found: Recognised, value: WireType, table: TableConfig | None) -> Iterator[tuple[str, str]]:
     format_ = FLAT if table is None else FLAT.for_table(table)
-    lacking = _lacking(format_.added_to(value))
+    added = format_.added_to(value)
+    lacking = _lacking(added)
+    if lacking is None and _tells_places(added) and not added & {"source.ts_ms", "source.ts_us"}:
+        what = (
+            "Its rows tell a place in the source's log, and not when they were changed: behind a restored database "
+            "changes count as sent before until its log is past what was read."
+        )
+        yield what, "Add `source.ts_ms` to `add.fields` of ExtractNewRecordState, unless `add.headers` has it."
     if lacking is not None:
         what = (
             "Its rows tell a place in the source's log, and not enough for a position: what the connector sends again "
@@ -77,9 +84,13 @@ def _of_flattened(found: Recognised, value: WireType, table: TableConfig | None)
         yield what, do
 
 
+def _tells_places(added: frozenset[str]) -> bool:
+    return any(f"source.{name}" in added for name in _PLACES)
+
+
 def _lacking(added: frozenset[str]) -> str | None:
     """What has to be added to flattened rows so that they have positions; None where that is there, or none is."""
-    if not any(f"source.{name}" in added for name in _PLACES):
+    if not _tells_places(added):
         return None
     if not added & {"op", "source.snapshot"}:
         return "op"

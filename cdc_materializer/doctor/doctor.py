@@ -23,7 +23,7 @@ from cdc_materializer.contract.model import Limit
 from cdc_materializer.contract.relations import Elsewhere, columns_elsewhere
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.doctor.tables import check_rows, check_table
-from cdc_materializer.doctor.topics import check_compacted, check_schemas
+from cdc_materializer.doctor.topics import check_compacted, check_schemas, check_servers
 from cdc_materializer.errors import (
     EXIT_LAKE,
     EXIT_USAGE,
@@ -301,6 +301,7 @@ def _table(
             topic = state_of(source, table.topic, table.topics)
             for one in table.topics or (table.topic,):
                 yield from _looked_at(table, one, source.sample(one, SAMPLE_MESSAGES), registry)
+            yield from check_servers(table)
             yield from check_compacted(table, lake, topic, source, clock.now())
         except CdcError as error:
             yield problem("topic", error, name)

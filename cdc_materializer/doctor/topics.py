@@ -65,6 +65,23 @@ def check_compacted(
         yield DoctorCheck(name="compaction", outcome="warning", message=f"{what} {late}", do=do, table=name)
 
 
+def check_servers(table: TableConfig) -> Iterator[DoctorCheck]:
+    """Warn of topics of several servers in one mirror, which has nothing that tells their rows apart.
+
+    Connectors of Debezium's begin a topic's name with that of the server (`topic.prefix`), and no two may share one.
+    """
+    servers = sorted({topic.partition(".")[0] for topic in table.topics})
+    if len(servers) <= 1 or table.shard is not None:
+        return
+    what = (
+        f"Topics of {quantity(len(servers), 'server')} ({', '.join(servers)}) go to the mirror, which has no `shard`:"
+    )
+    lost = "rows that have the same key there are one, and places in their logs are compared."
+    do = "Set `shard`, or make a table of each server's topics, unless one goes on with the rows of the other."
+    message = f"{what} {lost}"
+    yield DoctorCheck(name="servers", outcome="warning", message=message, do=do, table=str(table.mirror))
+
+
 def check_schemas(table: TableConfig, lake: Tables, registry: Registry) -> Iterator[DoctorCheck]:
     """Say whether the registry has the schemas that a table's messages were decoded by; of what it lacks nothing.
 

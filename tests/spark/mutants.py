@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import merge
+from cdc_materializer.batch.earlier import History
 from cdc_materializer.changes import model as m
 from cdc_materializer.order import key_order
 
@@ -54,6 +55,16 @@ def _changes_with(name: str, column: Callable[[], Column]) -> Callable[[Any], An
         return lambda *arguments: to_changes(*arguments).withColumn(name, column())
 
     return mistake
+
+
+def _without_deleted(with_history: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    """Know no more of keys than a mirror does: of those that were deleted nothing."""
+
+    def found(own: DataFrame, history: History) -> DataFrame:
+        deleted = history.changes.where(F.col(m.OP) == "d").select(m.KEY).distinct()
+        return with_history(own, replace(history, changes=history.changes.join(deleted, m.KEY, "left_anti")))
+
+    return found
 
 
 def _instead(value: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - a function or a constant
@@ -136,6 +147,16 @@ MUTANTS = {
     "a key is anybody's": Mutant("order.owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
     "a truncate ends the rows of all tables": Mutant(
         "merge", "is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163
+    ),
+    "deleted keys are forgotten": Mutant("batch.batch", "with_history", _without_deleted, 12),
+    "a held message has shown its row": Mutant(
+        "batch.standing",
+        "with_waiting",
+        _instead(lambda states, _held, name, _among: states.withColumn(name, F.lit(False))),
+        676,
+    ),
+    "what was at a place was a change, whenever it was made": Mutant(
+        "order.resends", "_SAME_TIME", _instead(2**62), 681
     ),
     "before is the identity": Mutant("changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130),
 }

@@ -699,16 +699,18 @@ def test_settings_of_the_source_that_lose_values_are_doubted(column: dict[str, A
         (["__source_sequence", "__source_ts_ms"], "`op`"),
         (["__op", "__commit_lsn"], "`source.change_lsn`"),
         (["__snapshot", "__commit_scn"], "`source.scn`"),
-        (["__op", "__lsn"], None),
-        (["__snapshot", "__lsn"], None),
-        (["__op", "__commit_lsn", "__change_lsn"], None),
-        (["__op", "__scn", "__commit_scn"], None),
+        (["__op", "__lsn"], "`source.ts_ms`"),
+        (["__snapshot", "__lsn", "__ts_ms"], "`source.ts_ms`"),
+        (["__op", "__lsn", "__source_ts_ms"], None),
+        (["__snapshot", "__lsn", "__source_ts_us"], None),
+        (["__op", "__commit_lsn", "__change_lsn", "__source_ts_ms"], None),
+        (["__op", "__scn", "__commit_scn", "__source_ts_ms"], None),
         (["__op"], None),
         (["__table"], None),
     ],
 )
 def test_flattened_rows_whose_place_is_no_position_are_doubted(added: list[str], lacking: str | None) -> None:
-    """Nobody sees it in the rows: only what is sent again after a crash shows that they have no positions."""
+    """Nobody sees it in the rows: only what is sent again after a crash, or behind a restore, shows what they lack."""
     fields = [{"field": name, "type": "string", "optional": True} for name in added]
     fields.append({"field": "id", "type": "int64", "optional": False})
     value = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, **dict.fromkeys(added, "1")}}
