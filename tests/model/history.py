@@ -415,13 +415,13 @@ class History:
             self.events.append(found)
 
     def _shown_after(self, key: int, image: Row, event: Event) -> Row:
-        """The row that an image makes: absent columns stay, and an insert begins with none.
+        """The row that an image makes: absent columns stay, and a row that comes from another key begins with none.
 
         A text that was left untouched is the row's own, or the one that the old key's row had at its delete.
         """
         before: Row = {}
         left_out = self._ended.get(event.lsn or 0, {})
-        if event.op != "c":
+        if event.op != "c" or UNAVAILABLE not in image.values():
             before = left_out = self._shown.get(key, {})
         told = {name: left_out.get(name) if value == UNAVAILABLE else value for name, value in image.items()}
         return {**dict.fromkeys(self._columns), **before, **told}

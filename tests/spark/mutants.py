@@ -155,9 +155,6 @@ MUTANTS = {
         _instead(lambda states, _held, name, _among: states.withColumn(name, F.lit(False))),
         676,
     ),
-    "what was at a place was a change, whenever it was made": Mutant(
-        "order.resends", "_SAME_TIME", _instead(2**62), 681
-    ),
     "before is the identity": Mutant("changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130),
 }
 
