@@ -26,6 +26,7 @@ from cdc_materializer.names import TableName, same_name
 # What Kafka allows in a topic's name (249 characters of these), and the signs of a glob.
 _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
 _GLOB_SIGNS = frozenset("*?[")
+_OCTETS = re.compile(r"hex:([0-9A-Fa-f]{2})+")
 _ONE_STAR = re.compile(r"[^*?\[]*\*[^*?\[]*")
 
 #: How much of a mirror's file is read to find one key: files are sorted by it, and a row group is read as a whole.
@@ -51,6 +52,16 @@ def _transforms(given: tuple[str, ...]) -> tuple[str, ...]:
 def _sort_orders(given: tuple[str, ...]) -> tuple[str, ...]:
     orders = [_SORT.fullmatch(text) for text in given]
     _transforms(tuple(order["transform"] if order else "" for order in orders))
+    return given
+
+
+def _placeholders(given: tuple[str, ...]) -> tuple[str, ...]:
+    if not given or len(set(given)) != len(given) or not all(given):
+        raise refusal("must have a placeholder, or several of them each once, and none may be empty")
+    if any(one.startswith("hex:") and not _OCTETS.fullmatch(one) for one in given):
+        raise refusal(
+            "has octets that are none", "Write `hex:` and two hexadecimal digits for each, as Debezium has it."
+        )
     return given
 
 
@@ -130,7 +141,7 @@ class TableSettings(Settings):
     truncate: Literal["apply", "ignore", "stop"] = Field(
         default="apply", description="What a truncate does: empty the mirror, nothing, or stop the table (exit code 6)."
     )
-    unavailable_value: Annotated[Names, AfterValidator(_distinct_names)] = Field(
+    unavailable_value: Annotated[Names, AfterValidator(_placeholders)] = Field(
         default=("__debezium_unavailable_value",),
         description="The connector's placeholder for an unchanged column that it left out; of one that had another "
         "before, a list of both.",

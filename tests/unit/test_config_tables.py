@@ -39,6 +39,22 @@ def test_a_duration_is_a_number_and_a_unit(folder: Path, text: str, seconds: int
 
 
 @pytest.mark.parametrize(
+    ("text", "placeholders"), [("old", ("old",)), ("[old, 'hex:5f5F']", ("old", "hex:5f5F"))], ids=["one", "several"]
+)
+def test_a_placeholder_may_have_been_another_one(folder: Path, text: str, placeholders: tuple[str, ...]) -> None:
+    """One alone needs no brackets."""
+    assert _table(folder, f"unavailable_value: {text}").unavailable_value == placeholders
+
+
+@pytest.mark.parametrize("text", ["[]", "''", "[a, a]", "[a, '']", "'hex:5'", "[a, 'hex:zz']", "'hex:'"])
+def test_a_placeholder_that_is_none_is_refused(folder: Path, text: str) -> None:
+    """Before a message is read by it."""
+    message = refusal(folder, SMALL.replace("orders}", f"orders, unavailable_value: {text}}}"))
+
+    assert message.startswith("pipeline.yaml, tables[0].unavailable_value ")
+
+
+@pytest.mark.parametrize(
     ("readers", "version", "mode"),
     [
         ([], "3", "merge-on-read"),
