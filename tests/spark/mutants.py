@@ -61,8 +61,10 @@ def _without_deleted(with_history: Callable[..., DataFrame]) -> Callable[..., Da
     """Know no more of keys than a mirror does: of those that were deleted nothing."""
 
     def found(own: DataFrame, history: History) -> DataFrame:
-        deleted = history.changes.where(F.col(m.OP) == "d").select(m.KEY).distinct()
-        return with_history(own, replace(history, changes=history.changes.join(deleted, m.KEY, "left_anti")))
+        # Materialised: a filter would be pushed into the decoding, and write it out once more for each of its columns.
+        known = history.changes.localCheckpoint()
+        deleted = known.where(F.col(m.OP) == "d").select(m.KEY).distinct()
+        return with_history(own, replace(history, changes=known.join(deleted, m.KEY, "left_anti")))
 
     return found
 
