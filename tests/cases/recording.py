@@ -10,6 +10,7 @@ from typing import Any
 from cdc_materializer.decode.naming import MAGIC_ID
 from cdc_materializer.testing import (
     EPOCH,
+    Message,
     TopicBuilder,
     avro_envelope_schema,
     avro_key_schema,
@@ -96,6 +97,10 @@ class Recorder:
     def begin_again(self) -> None:
         """Go on with a topic of that name which was made again: its offsets start anew."""
         self._builders.clear()
+
+    def messages(self) -> list[Message]:
+        """All that its topics have."""
+        return [message for builder in self._builders.values() for message in builder.messages]
 
     def forget(self, count: int) -> None:
         """Lose the oldest messages, as a topic does whose time to keep them is over."""

@@ -13,7 +13,7 @@ Added anew it is NULL in every row of the database, of which no message tells (Â
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -140,6 +140,7 @@ class History:
         columns_change: bool = False,
         restored: bool = False,
         crosses: bool = False,
+        returns: bool = False,
     ) -> None:
         """Live through about so many changes.
 
@@ -152,8 +153,9 @@ class History:
                 its database says so.
             restored: whether the database is restored in the end, and read again from lower positions.
             crosses: whether keys of a shared table change to such as go to another partition.
+            returns: whether keys change to such as were there before, too.
         """
-        self._is_restored = restored
+        self._is_restored, self._returns = restored, returns
         self._stays = shared is not None and not crosses
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._database = shared or database(self._random, columns_change=columns_change)
@@ -267,7 +269,7 @@ class History:
         elif choice < self._deleting:
             self._delete(own, key)
         else:
-            self._move(own, key, row)
+            self._move(own, key, row, self._former_key(locked, alive))
 
     def _insert(self, own: _Transaction, key: int) -> None:
         row = self._new_row()
@@ -287,9 +289,16 @@ class History:
         lsn = self._database.tick()
         own.events += [self._event("d", key, None, lsn), self._event("tombstone", key, None, lsn)]
 
-    def _move(self, own: _Transaction, key: int, row: Row) -> None:
+    def _former_key(self, locked: set[int], alive: Collection[int]) -> int | None:
+        """A key that no row has, and that one had: of this life's, and where nobody else writes."""
+        former = {event.key for event in self.events if event.key is not None and event.key not in {*locked, *alive}}
+        if not (self._returns and self._reuses_keys and former and self._random.random() < 0.5):
+            return None
+        return self._random.choice(sorted(former))
+
+    def _move(self, own: _Transaction, key: int, row: Row, former: int | None = None) -> None:
         """Change the primary key; the new row's note stays untouched, so only the old key's row knows it."""
-        new, lsn = self._new_key(), self._database.tick()
+        new, lsn = former or self._new_key(), self._database.tick()
         while self._stays and (new - key) % LANES:
             new = self._new_key()
         changed = {**self._whole(row), "qty": self._random.randrange(1_000)}

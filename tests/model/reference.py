@@ -147,13 +147,6 @@ class Table:
             elif (key := identity(message)) is not None:
                 self._keys[key] = self._after(self._keys.get(key, KeyState()), message)
 
-    def copy(self) -> "Table":
-        """The table as it is, for a batch that crashes before it is published."""
-        found = Table(truncate=self._truncate, passes=self._passes)
-        found._several, found._log = self._several, list(self._log)
-        found._keys, found._truncates, found._ended = dict(self._keys), list(self._truncates), dict(self._ended)
-        return found
-
     def rows(self) -> dict[Key, Row]:
         """What the mirror shows, by key."""
         shown = {key: state.published for key, state in self._keys.items() if state.published is not None}

@@ -1,7 +1,8 @@
 """A table of random lives on its way through the pipeline: the topic that tells them, and what it must show."""
 
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from tests.model.layouts import Layout
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 
 @dataclass
@@ -30,6 +31,8 @@ class Telling:
     messages: list[Sent] = field(init=False)
     builder: TopicBuilder = field(init=False)
     chance: random.Random = field(init=False)
+    #: How many messages were written; None where the topic was written otherwise.
+    written: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Send it all."""
@@ -70,7 +73,7 @@ class Telling:
         while not self.events[self.messages[count - 1].reached - 1].settled:
             count += 1
         shown = TopicBuilder(self.builder.topic)
-        shown.messages = self.builder.messages[:count]
+        shown.messages, self.written = self.builder.messages[:count], count
         shown.write(folder)
         return self.rows_after(self.messages[count - 1].reached)
 
@@ -82,6 +85,13 @@ class Telling:
         """What the mirror shows otherwise than it must, and than the layout's producer makes it, by the life's seed."""
         rows = spark.table(f"lake.{self.mirror}").collect()
         found = {int(row["id"]): self.layout.shown(row.asDict()) for row in rows}
+        if len(rows) != len(found):
+            return {self.seeds[0]: "a key has two rows"}
+        if not self._is_all_in_raw(spark):
+            return {self.seeds[0]: "raw has not each message once"}
+        strange = self._of_other_messages({int(row["id"]): row["__cdc"] for row in rows})
+        if strange:
+            return {self.seeds[0]: f"rows {strange} are not from the messages that they name"}
         known = self.layout.gone_back(self.messages)
         keys = sorted(key for key in {*found, *expected} if found.get(key) != expected.get(key))
         keys = [key for key in keys if found.get(key) not in known.get(key, [])]
@@ -90,3 +100,20 @@ class Telling:
             seed = key // KEYS or self.seeds[0]
             by_seed.setdefault(seed, f"key {key}: {found.get(key)} in place of {expected.get(key)}")
         return by_seed
+
+    def _is_all_in_raw(self, spark: "SparkSession") -> bool:
+        """Whether raw has each message that was written, once."""
+        if self.written is None:
+            return True
+        rows = spark.table(f"lake.{self.mirror}__raw").select("partition", "offset").collect()
+        sent = Counter((message.partition, message.offset) for message in self.builder.messages[: self.written])
+        return Counter((row["partition"], row["offset"]) for row in rows) == sent
+
+    def _of_other_messages(self, named: Mapping[int, "Row"]) -> list[int]:
+        """The keys whose rows name a message of another key or operation; of layouts with one for each that is sent."""
+        if type(self.layout) is not Layout:
+            return []
+        told = zip(self.builder.messages, self.messages, strict=True)
+        known = {(laid.partition, laid.offset): (sent.event.key, sent.event.op) for laid, sent in told}
+        places = {key: (cdc["partition"], cdc["offset"]) for key, cdc in named.items()}
+        return [key for key, cdc in named.items() if known[places[key]] != (key, cdc["op"])]

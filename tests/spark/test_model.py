@@ -1,13 +1,15 @@
 """The pipeline against a model database: after every run the mirror shows what the database held at that event.
 
 Hundreds of random lives share one table, with keys of their own and their events mixed in one log, so that they cost
-a few batches; others, which are truncated, have a table each. Their topics have some partitions and may get more, are
-sent with crashes, and are read in batches of any size, in several runs that end anywhere. A third kind shares a table
-of which a column is dropped and added now and then, and the database of a fourth is restored in the end. Each run is
-killed at each table once, at a point of one of its commits, and begun again. With CDCM_TESTS=all there are more lives,
-and longer ones; with CDCM_SEED=17 the first of them is that one.
+a few batches; others, which are truncated, have a table each, one of them with columns that change. Their topics have
+some partitions and may get more, are sent with crashes, and are read in batches of any size, in several runs that end
+anywhere. A third kind shares a table of which a column is dropped and added now and then, and the database of a fourth
+is restored in the end. Each run is killed at each table once, at a point of one of its commits, and begun again. With
+CDCM_TESTS=all there are more lives, and longer ones; with CDCM_SEED=17 the first of them is that one, or the next that
+is truncated.
 """
 
+import itertools
 import os
 import random
 from typing import TYPE_CHECKING
@@ -27,6 +29,7 @@ from tests.model.history import History, lives
 from tests.model.telling import Telling
 from tests.spark.kills import commit
 from tests.spark.marks import FIFTH_TURN
+from tests.spark.soundness import what_is_unsound
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,15 +42,31 @@ _FIRST_SEED = int(os.environ.get("CDCM_SEED", "1"))
 _SHARING, _ALONE, _EVENTS, _RUNS = (1_000, 8, 60, 4) if _ALL else (200, 1, 20, 2)
 #: Lives that share a table whose columns change; and those with a table of their own whose database is restored.
 _CHANGING, _RESTORED = (300, 8) if _ALL else (60, 1)
+#: Lives that have their own table, are truncated, and whose columns change.
+_ALTERED = 4 if _ALL else 1
 #: Where runs are killed: at every point of the commits that each batch makes.
 _POINTS = (*commit("raw"), *commit("mirror"))
 
 
+def _truncated(count: int, *, columns_change: bool = False) -> list[Telling]:
+    """Lives of so many tables of their own, each of which is truncated; of every second one in several partitions."""
+    every = (
+        (seed, History(seed, 3 * _EVENTS, columns_change=columns_change, returns=True).live())
+        for seed in itertools.count(_FIRST_SEED)
+    )
+    found = itertools.islice(((seed, life) for seed, life in every if any(event.op == "t" for event in life)), count)
+    kind = "altered" if columns_change else "truncated"
+    partitions = itertools.cycle([(2, 3), (1, 1)])
+    return [
+        Telling([seed], life, 25, among, called=f"{kind}_life{seed}")
+        for (seed, life), among in zip(found, partitions, strict=False)
+    ]
+
+
 def _tellings() -> list[Telling]:
-    alone = range(_FIRST_SEED, _FIRST_SEED + _ALONE)
     sharing = range(_FIRST_SEED + _ALONE, _FIRST_SEED + _ALONE + _SHARING)
     changing = range(sharing.stop, sharing.stop + _CHANGING)
-    found = [Telling([seed], History(seed, 3 * _EVENTS).live(), 25) for seed in alone]
+    found = [*_truncated(_ALONE), *_truncated(_ALTERED, columns_change=True)]
     restored = range(changing.stop, changing.stop + _RESTORED)
     # In another partition than a truncate's nothing but its position says that a row is from before that.
     found += [Telling([seed], History(seed, _EVENTS, restored=True).live(), 25, (1, 1)) for seed in restored]
@@ -96,6 +115,8 @@ def outcome(spark: "SparkSession", lake_config: Config) -> tuple[list[Telling], 
         for table in tables:
             stopped = {seed: errors[table.mirror] for seed in table.seeds if table.mirror in errors}
             faults[-1] |= stopped or table.difference(spark, expected[table.mirror])
+            unsound = what_is_unsound(load_config(path), TableName.parse(table.mirror))
+            faults[-1] |= {table.seeds[0]: str(unsound)} if unsound else {}
     unequal = [entry.table for entry in verify_tables(load_config(path), spark).tables if not entry.equal]
     faults.append({table.seeds[0]: "verify finds a difference" for table in tables if table.mirror in unequal})
     again = tuple(table.mirror for table in (tables if _ALL else tables[-1:]))
@@ -109,5 +130,5 @@ def test_a_mirror_is_its_database_at_every_event(outcome: tuple[list[Telling], l
     """Whatever is sent again, cut, or killed in between; and so do a fold of all of raw and a replay in batches."""
     tables, faults = outcome
 
-    assert sum(len(table.seeds) for table in tables) == _SHARING + _CHANGING + _ALONE + _RESTORED
+    assert sum(len(table.seeds) for table in tables) == _SHARING + _CHANGING + _ALONE + _ALTERED + _RESTORED
     assert faults == [{}] * (_RUNS + 2)
