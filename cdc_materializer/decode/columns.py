@@ -101,6 +101,9 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 #: `column.propagate.source.type`, or a contract, tells that a column is one.
 UNSIGNED_DDL = "decimal(20,0)"
 
+#: The parameter of a column that the connector cuts: to how many letters or bytes (`column.truncate.to`).
+CUT = "truncateLength"
+
 #: The parameter of an unsigned integer that may be a signed one, if it is negative on the wire.
 UNTOLD_SIGN = "untold"
 _SOURCE_TYPE = "__debezium.source.column.type"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdc_materializer.decode.columns import BESIDE, UNTOLD_SIGN, is_money, is_unsigned, meaning
+from cdc_materializer.decode.columns import BESIDE, CUT, UNTOLD_SIGN, is_money, is_unsigned, meaning
 from cdc_materializer.decode.units import NUMBER
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
@@ -25,7 +25,7 @@ ENVELOPE_DEPTH = 2
 KEY_DEPTH = 1
 
 #: The parameters that say what a value means.
-_MEANING = frozenset({"scale", "precision", "connect.decimal.precision", "ddl", BESIDE, UNTOLD_SIGN, NUMBER})
+_MEANING = frozenset({"scale", "precision", "connect.decimal.precision", "ddl", BESIDE, UNTOLD_SIGN, NUMBER, CUT})
 
 
 def merged(writers: Sequence[Writer], depth: int, *, parts: bool = True) -> tuple[Writer, ...]:

@@ -75,14 +75,20 @@ class Settings:
         """The placeholders as texts; octets that spell none become replacement characters, as they do in Java."""
         return tuple(octets.decode(errors="replace") for octets in self.octets())
 
-    def text_is_placeholder(self, column: Column) -> Column:
-        """Whether a text is a placeholder: plain, as `hex` and `base64` modes spell bytes, or in a JSON hstore."""
-        forms = set(self.texts())
+    def text_is_placeholder(self, column: Column, cut: int = 0) -> Column:
+        """Whether a text is a placeholder: plain, as `hex` and `base64` modes spell bytes, or in a JSON hstore.
+
+        Args:
+            column: the text.
+            cut: to how many letters the connector cuts it, placeholders too; 0 where it does not.
+        """
+        forms = set(self.texts()) | ({one[:cut] for one in self.texts()} if cut else set())
         forms |= {json.dumps({one: one}, separators=(",", ":"), ensure_ascii=False) for one in self.texts()}
         for octets in self.octets():
             forms |= {octets.hex(), *(encode(octets).decode() for encode in (b64encode, urlsafe_b64encode))}
         return column.isin(*sorted(forms))
 
-    def bytes_are_placeholder(self, column: Column) -> Column:
-        """Whether bytes are a placeholder's."""
-        return reduce(operator.or_, [column == F.lit(octets) for octets in self.octets()])
+    def bytes_are_placeholder(self, column: Column, cut: int = 0) -> Column:
+        """Whether bytes are a placeholder's, or as many of them as the connector leaves of the column."""
+        forms = [*self.octets(), *([octets[:cut] for octets in self.octets()] if cut else [])]
+        return reduce(operator.or_, [column == F.lit(octets) for octets in dict.fromkeys(forms)])

@@ -7,6 +7,7 @@ value gets, how it is computed from what Spark's Avro or JSON reader delivers, a
 from __future__ import annotations
 
 import operator
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.decode import declared_parts, declared_times, structured, times
 from cdc_materializer.decode.columns import (
     CONNECT,
+    CUT,
     DEBEZIUM,
     LITERALS,
     UNSIGNED_DDL,
@@ -37,6 +39,7 @@ from cdc_materializer.decode.untyped import number, text_of, untyped
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType
 from cdc_materializer.schema.types import decimal_of, entry_of
 
+_LENGTH = re.compile("[0-9]{1,9}")
 _UUID_BYTES = 16
 _SIGNED_MAX = 127
 #: Where the groups of a UUID's digits begin, and how many each has.
@@ -98,9 +101,9 @@ def _literal(reader: Reader, wire: WireType) -> Reading:
         return number()
     ddl = LITERALS[wire.literal]
     if ddl == "string":
-        return Reading(ddl, ddl, unavailable=reader.text_is_placeholder)
+        return _text(reader, wire)
     if ddl == "binary":
-        return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder)
+        return Reading(ddl, ddl, unavailable=lambda octets: reader.bytes_are_placeholder(octets, _cut(wire)))
     return Reading(ddl, ddl)
 
 
@@ -109,8 +112,13 @@ def _unsigned(signed: Column) -> Column:
     return F.when(signed < 0, (whole + F.lit(Decimal(2**64))).cast(UNSIGNED_DDL)).otherwise(whole)
 
 
-def _text(reader: Reader, _: WireType) -> Reading:
-    return Reading("string", "string", unavailable=reader.text_is_placeholder)
+def _text(reader: Reader, wire: WireType) -> Reading:
+    return Reading("string", "string", unavailable=lambda text: reader.text_is_placeholder(text, _cut(wire)))
+
+
+def _cut(wire: WireType) -> int:
+    found = _LENGTH.fullmatch(wire.parameters.get(CUT, ""))
+    return int(found[0]) if found else 0
 
 
 def _uuid(_: Reader, __: WireType) -> Reading:

@@ -47,7 +47,10 @@ _PADDING: dict[str, Any] = {"string": "", "boolean": False, "bytes": b"", "float
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A column's type as a case spells it: `int64`, `optional string` (may be null), `decimal(12,2)`, `date`."""
+    """A column's type as a case spells it.
+
+    `int64`, `optional string` (may be null), `string(20)` (cut by the connector), `decimal(12,2)`, `date`.
+    """
 
     literal: str
     optional: bool
@@ -58,10 +61,10 @@ class ColumnType:
     items: "ColumnType | None" = None
     default: str | None = None
     symbols: tuple[str, ...] = ()
-    source: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> "ColumnType":  # noqa: PLR0911 - one line a type
+    def parse(cls, text: str) -> "ColumnType":  # noqa: C901, PLR0911 - one line a type
         """Read a type; KeyError for one that cases do not know."""
         text, _, default = text.partition(" default ")
         if default:
@@ -71,7 +74,10 @@ class ColumnType:
         if plain in _WHOLE:
             return _WHOLE[plain](optional)
         if plain == "unsigned":
-            return cls("int64", optional, source="BIGINT UNSIGNED")
+            return cls("int64", optional, parameters=(("__debezium.source.column.type", "BIGINT UNSIGNED"),))
+        if plain.startswith("string("):
+            length = plain.removeprefix("string(").removesuffix(")")
+            return cls("string", optional, parameters=(("truncateLength", length),))
         if plain.startswith("decimal("):
             precision, scale = (int(part) for part in plain.removeprefix("decimal(").rstrip(")").split(","))
             return cls("bytes", optional, _DECIMAL, precision, scale)
@@ -106,8 +112,8 @@ class ColumnType:
             found["parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
         if self.default is not None:
             found["default"] = self.default
-        if self.source:
-            found["parameters"] = {"__debezium.source.column.type": self.source}
+        if self.parameters:
+            found["parameters"] = dict(self.parameters)
         return found
 
     def avro(self) -> Any:  # noqa: ANN401 - JSON
@@ -130,8 +136,8 @@ class ColumnType:
         if self.name == _DECIMAL:
             found |= {"scale": self.scale, "precision": self.precision, "logicalType": "decimal"}
             found["connect.parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
-        if self.source:
-            found = {"type": found, "connect.parameters": {"__debezium.source.column.type": self.source}}
+        if self.parameters:
+            found = {"type": found, "connect.parameters": dict(self.parameters)}
         if self.default is not None:
             # A default that is not null puts its type first.
             found = {**(found if isinstance(found, dict) else {"type": found}), "connect.default": self.default}

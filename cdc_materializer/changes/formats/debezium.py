@@ -116,7 +116,9 @@ class Debezium(Format):
         has_op, names = F.contains(value, F.lit('"op"')), F.json_object_keys(value)
         marks = [F.size(F.array_intersect(names, _texts(fields))) == len(fields) for fields in _MARKS]
         is_about_none = reduce(operator.or_, marks, names == _texts(_HEARTBEAT))
-        return F.when(is_of_documents(value), _DOCUMENTS).when(~has_op & is_about_none, _NO_ROWS)
+        # What is said of a table's columns may name one so.
+        may_be = ~has_op | (F.contains(value, F.lit('"tableChanges"')) & ~F.array_contains(names, "op"))
+        return F.when(is_of_documents(value), _DOCUMENTS).when(may_be & is_about_none, _NO_ROWS)
 
     def names(self, value: Column) -> Column | None:
         """Those of `after`; of an update that tells what it changed alone, those with a value on either side."""
