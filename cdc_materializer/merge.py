@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from cdc_materializer.changes.model import PLACE_TYPE, TRANSACTION_TYPE
+from cdc_materializer.changes.model import EXACT_TIMES, PLACE_TYPE, TRANSACTION_TYPE
 from cdc_materializer.marker.reach import reach_of
 from cdc_materializer.names import TRANSFORM, TableName, quote
 from cdc_materializer.order.truncates import Truncate
@@ -301,7 +301,8 @@ def mark_deleted(catalog: str, table: TableName, branch: str, view: str, schema:
 def forget_changes(catalog: str, table: TableName, branch: str, view: str) -> str:
     """Remove the rows of a history that a view names: where they come from, what was done, and `told`, the rows."""
     match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in ("topic", "partition", "offset", "op"))
-    match += " AND to_json(struct(t.before, t.after)) = s.told"
+    exact = ", ".join(f"'{name}', {_text(pattern)}" for name, pattern in EXACT_TIMES.items())
+    match += f" AND to_json(struct(t.before, t.after), map({exact})) = s.told"
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} WHEN MATCHED THEN DELETE"
     )

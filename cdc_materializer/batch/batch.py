@@ -104,8 +104,9 @@ def within(span: Span, partition: str, offset: str) -> Column:
 class Folded:
     """The states of a batch, complete, with their facts; `release` gives back what was cached on the way.
 
-    `target` has the columns of their rows. `truncates` are those of the batch that wipe rows, `partial` those of them
-    (partition and offset) that may have left some, see `_partial`.
+    `target` has the columns of their rows, `has_past` tells whether the past of some keys is among them. `truncates`
+    are those of the batch that wipe rows, `partial` those of them (partition and offset) that may have left some, see
+    `_partial`.
     """
 
     states: DataFrame
@@ -113,6 +114,7 @@ class Folded:
     cached: list[DataFrame] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
     snapshots: SweepPlan = field(default_factory=SweepPlan)
+    has_past: bool = False
     truncates: tuple[Truncate, ...] = ()
     partial: tuple[tuple[int, int], ...] = ()
 
@@ -192,6 +194,9 @@ def _anew(folded: Folded, past: Past) -> Past | None:
     if facts.home == MOVES and recorded.keys_stay:
         # Before anything else is concluded from an order that was none.
         return past.moving()
+    # One that another takes the place of in the batch itself stops the table, as it does in the next one.
+    if (beginning := past.beginning_with(facts.files)) is not None:
+        return beginning
     if facts.routed and not recorded.routed:
         return past.routed()
     if facts.doubtful and not past.lookup.options.doubtful_keys:
@@ -202,9 +207,7 @@ def _anew(folded: Folded, past: Past) -> Past | None:
     is_asked = facts.unsure or ((facts.wants_history or facts.paired) and facts.may_share_places(recorded))
     # A reading that was there before a truncate may come again behind it.
     is_asked = is_asked or any(truncate.position for truncate in past.wiping(facts.truncates))
-    if is_asked and not recorded.exact:
-        return past.exactly()
-    return None
+    return past.exactly() if is_asked and not recorded.exact else None
 
 
 def _without_places(folded: Folded, past: Past) -> Past | None:
@@ -246,6 +249,7 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
     sweeps = folded.snapshots.sweeps
     folded.truncates = new_truncates(facts.truncates, past, decoders)
     history = history_of(states, facts, past, decoders, folded.truncates, sweeps)
+    folded.has_past = history is not None
     if history is not None and history.target.types != target.types:
         # What rules see unmasked has come in other types before.
         folded.target = target = history.target
@@ -267,7 +271,8 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
             sweeps = followed.located(sweeps, own, past, target)
             folded.snapshots = replace(folded.snapshots, sweeps=tuple(one for one in sweeps if not one.is_past))
             is_sharded = past.lookup.options.shard is not None
-            changes = life.with_endings(changes, target, truncates, earlier, sweeps, sharded=is_sharded)
+            live = _live(past, target)
+            changes = life.with_endings(changes, target, truncates, earlier, sweeps, live=live, sharded=is_sharded)
             recorded = replace(recorded, truncated=())
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, lives=past.lives))

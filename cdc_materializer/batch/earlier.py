@@ -93,12 +93,14 @@ def history_of(
     halves = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
     if halves is not None and halves.isEmpty():
         halves = None
+    # Of a row that waits for values itself the mirror has none for a key change that goes on from it.
+    asks_unpaired = bool(facts.paired or (facts.moved and past.recorded.unpaired))
     # Whether the past of any key is wanted yet: where only the other halves of key changes are, none is at first.
-    is_known = facts.wants_history or facts.paired or is_late
+    is_known = facts.wants_history or asks_unpaired or is_late
     if halves is None and not is_known:
         return None
     log = _Log(past, past.raw, own.folded)
-    if facts.paired:
+    if asks_unpaired:
         wanted = wanted.unionByName(log.keys_at(past.recorded.unpaired)).distinct().localCheckpoint()
     found = log.of(wanted)
     asked: DataFrame | None = None

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import is_plain_open
-from cdc_materializer.changes.positions import file_name, is_of_one
+from cdc_materializer.changes.positions import FILE_LOG, file_name, is_of_one
 from cdc_materializer.fold import base, fold
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT
 from cdc_materializer.marker.gtids import GtidSets, Runs
@@ -44,6 +44,7 @@ class Facts:
         held: how many belong to keys with open held messages.
         further_parts: how many are a second change of their message.
         logs: the logs of the batch's streaming changes, each with the highest number of a transaction; see `epochs`.
+        files: those of them that are series of files, as they began.
         gtids: the transactions of the batch, where their logs number them.
         continued: how many go on from an earlier position.
         epochs: all the epochs up to the end of the batch.
@@ -71,6 +72,7 @@ class Facts:
     held: int = 0
     further_parts: int = 0
     logs: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
     gtids: GtidSets = field(default_factory=GtidSets)
     continued: int = 0
     epochs: tuple[Mapping[int, int], ...] = ()
@@ -188,6 +190,7 @@ def facts_of(
             F.max(F.when(is_own, place)).alias("highest"),
             F.max(F.when(is_own & _is_new_time(recorded), F.struct(micros, ahead))).alias("latest"),
             F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
+            F.min(F.when(is_latest, F.struct(F.col(m.TIME), F.col(m.OFFSET)))).alias("begun"),
             *_numbered(is_own),
             *_without_positions(recorded),
             F.count_if(CONTINUED).alias("continued"),
@@ -216,6 +219,7 @@ def facts_of(
         deleted_at=highest_of((row[m.PARTITION], row["deleted_at"]) for row in rows),
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
         logs={row[m.LOG]: row["number"] for row in numbered},
+        files=_files([row for row in numbered if row[m.LOG].startswith(FILE_LOG)]),
         gtids=_gtids(rows, placed),
         epochs=recorded.epochs,
         unpaired=recorded.unpaired,
@@ -324,6 +328,11 @@ def _gtids(rows: Sequence[Row], placed: Sequence[Row]) -> GtidSets:
         if at["number"] is not None and files[partition] == {file_name(at["position"])}:
             last[partition] = (row[m.LOG], at["number"])
     return GtidSets(sets, last)
+
+
+def _files(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The series of files that changes are of, as they began."""
+    return tuple(dict.fromkeys(row[m.LOG] for row in sorted(rows, key=lambda row: tuple(row["begun"]))))
 
 
 def _ends(name: str, value: Column) -> list[Column]:

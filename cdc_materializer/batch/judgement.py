@@ -29,6 +29,7 @@ class Judgement:
         partial: truncates beside which there are rows of other partitions that have no position.
         wiped: truncates that were applied before they were ignored.
         routed: whether several source tables feed the mirror.
+        has_past: whether the batch has the past of some keys, which may not all be those of its messages.
         mends: whether the batch tells what key changes of earlier ones have left out, so that rows may change of which
             it has no message.
         refused: rules of the contract's that are only tried and cannot be compiled, each with why.
@@ -43,6 +44,7 @@ class Judgement:
     partial: tuple[tuple[int, int], ...] = ()
     wiped: tuple[tuple[int, int], ...] = ()
     routed: bool = False
+    has_past: bool = False
     mends: bool = False
     refused: Mapping[str, str] = field(default_factory=dict)
 

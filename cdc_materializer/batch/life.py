@@ -19,7 +19,7 @@ from cdc_materializer.changes.image import PROBLEMS_TYPE
 from cdc_materializer.changes.shards import told_server
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.fold import fold
+from cdc_materializer.fold import base, fold, truncated
 from cdc_materializer.fold.fold import CURRENT, HELD, NO_NAMES, REBUILT
 from cdc_materializer.marker.snapshots import Sweep
 from cdc_materializer.merge import CDC, DELETED
@@ -125,6 +125,7 @@ def with_endings(
     earlier: Sequence[Truncate],
     sweeps: Sequence[Sweep] = (),
     *,
+    live: DataFrame | None = None,
     sharded: bool = False,
 ) -> DataFrame:
     """Add what truncates and complete snapshots do to each key, as deletes at their own places.
@@ -137,6 +138,7 @@ def with_endings(
         truncates: those that wipe rows.
         earlier: the ones among them from before the batch; keys without their past have these behind them.
         sweeps: complete snapshots, with their ends; those of the past are behind keys without theirs too.
+        live: the mirror's live rows, with our own column; None where it has none.
         sharded: whether rows are of several servers: what ends rows of another one is in no order with a row.
     """
     if not truncates and not sweeps:
@@ -164,7 +166,18 @@ def with_endings(
         F.lit(0).cast("bigint").alias(m.SIGNATURE),
         *[F.lit(False).alias(name) for name in (CURRENT, HELD, m.NAMELESS)],
     )
+    if live is not None and own_truncates:
+        wipes = _with_there(wipes, live, target)
     return known.unionByName(wipes, allowMissingColumns=True)
+
+
+def _with_there(wipes: DataFrame, live: DataFrame, target: TableSchema) -> DataFrame:
+    """Add `truncated.THERE`, for keys of which the batch alone is folded."""
+    asked = wipes.where(~F.col(REBUILT))
+    there = truncated.row_from(F.col(CDC), F.lit(False)).alias(truncated.THERE)
+    known = base.of_keys(live, asked, target).select(m.row_key(target).alias("__cdc_there_key"), there)
+    is_asked = ~F.col(REBUILT) & (F.col(m.KEY) == F.col("__cdc_there_key"))
+    return wipes.join(known, is_asked, "left").drop("__cdc_there_key")
 
 
 def _places(truncates: Sequence[Truncate], sweeps: Sequence[Sweep]) -> Column:

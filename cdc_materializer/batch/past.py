@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cdc_materializer.changes.messages import to_changes
-from cdc_materializer.changes.shards import server_of
+from cdc_materializer.changes.positions import FILE_LOG
+from cdc_materializer.changes.shards import SERVER, server_of
 from cdc_materializer.decoders.decoders import Decoders, Lookup
 from cdc_materializer.marker.snapshots import Sweep
 from cdc_materializer.offsets import Span
@@ -82,6 +83,22 @@ class Past:
     def moving(self) -> Past:
         """The same, for a fold that takes no key to be bound to its partition."""
         return replace(self, recorded=replace(self.recorded, home=MOVES))
+
+    def beginning_with(self, files: Sequence[str]) -> Past | None:
+        """The same, for a fold that knows which series of files a log begins with; None where nobody has to know.
+
+        Args:
+            files: the series that the batch's changes are of, as they began.
+        """
+        recorded, of_server = self.recorded, dict[str, list[str]]()
+        for log in files:
+            of_server.setdefault(log.rpartition(SERVER)[2] if recorded.sharded else "", []).append(log)
+        known = [log for log in recorded.logs if log.startswith(FILE_LOG)]
+        read = {log.rpartition(SERVER)[2] if recorded.sharded else "" for log in known}
+        first = {logs[0]: 0 for server, logs in of_server.items() if server not in read and len(logs) > 1}
+        if not first or recorded.is_final:
+            return None
+        return replace(self, recorded=replace(recorded, logs={**recorded.logs, **first}))
 
     def forgetting(self) -> Past:
         """The same, for a fold of changes among which are deletes without their places."""

@@ -12,19 +12,23 @@ from pyspark.sql import functions as F
 from cdc_materializer.batch.life import in_columns
 from cdc_materializer.changes import model as m
 from cdc_materializer.digests import comparable
-from cdc_materializer.fold.fold import CURRENT, REBUILT, STANDS
+from cdc_materializer.fold.fold import CURRENT, REBUILT, STANDS, WAITS
 from cdc_materializer.masks import PLAIN
+from cdc_materializer.merge import CDC
 from cdc_materializer.schema.schema import TableSchema
 
-_SHOWN, _WAITS = "__cdc_shown_row", "__cdc_waits"
+_SHOWN = "__cdc_shown_row"
+#: What message the mirror's row is from: struct<partition,offset>; and those of rows that are alike.
+_PLACE, _PLACES = "__cdc_shown_place", "__cdc_shown_places"
 
 
 def with_standing(folded: DataFrame, mirror: DataFrame, target: TableSchema, held: DataFrame | None) -> DataFrame:
-    """Add STANDS: whether an earlier message has left its row as the mirror has it, deleted rows that it keeps too.
+    """Add WAITS, and STANDS: whether an earlier message has left its row as the mirror has it, a deleted one too.
 
     By value, and not by the message that the mirror's row is from: what has become known since may have changed what
     that message makes of the row, and then the rules of today decide. A message that is held has shown nobody anything,
-    though its row may look like the mirror's: by a column that is masked or dropped there, or like a deleted one.
+    though its row may look like the mirror's: by a column that is masked or dropped there, or like a deleted one. But
+    the mirror's row may be from it, where a run was killed before quarantine was told, and the contract has changed.
 
     Args:
         folded: states of a batch, with the past of the keys that are REBUILT.
@@ -33,19 +37,21 @@ def with_standing(folded: DataFrame, mirror: DataFrame, target: TableSchema, hel
         held: as `with_waiting` takes them.
     """
     past = F.col(REBUILT) & ~F.col(CURRENT)
-    folded = with_waiting(folded, held, _WAITS, past)
-    past = past & ~F.col(_WAITS)
+    folded = with_waiting(folded, held, WAITS, past)
     asked = {name: f"__cdc_asked_{at}" for at, name in enumerate(target.key)}
     wanted = folded.where(past).select(*[m.column(name).alias(short) for name, short in asked.items()]).distinct()
-    rows = mirror.select(*in_columns(mirror, target))
+    place = F.struct(F.col(CDC)["partition"], F.col(CDC)["offset"]).alias(_PLACE)
+    rows = mirror.select(*in_columns(mirror, target), place)
     # The mirror is many times what is asked for.
     found = rows.join(F.broadcast(wanted), [m.column(name) == F.col(short) for name, short in asked.items()])
     # Each once: a row that another engine has doubled doubles no state.
-    shown = found.select(*asked.values(), _row(target).alias(_SHOWN)).distinct()
+    shown = found.groupBy(*asked.values(), _row(target).alias(_SHOWN)).agg(F.collect_set(_PLACE).alias(_PLACES))
     match = [m.column(name) == F.col(short) for name, short in asked.items()]
     joined = folded.join(shown, [past, *match, F.col(_SHOWN).eqNullSafe(_row(target))], "left")
-    kept = [m.column(name) for name in folded.columns if name != _WAITS]
-    return joined.select(*kept, F.col(_SHOWN).isNotNull().alias(STANDS))
+    here = F.struct(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"))
+    is_from_it = F.array_contains(_PLACES, here)
+    stands = F.col(_SHOWN).isNotNull() & (~F.col(WAITS) | F.coalesce(is_from_it, F.lit(False)))
+    return joined.select(*[m.column(name) for name in folded.columns], stands.alias(STANDS))
 
 
 def with_waiting(states: DataFrame, held: DataFrame | None, name: str, among: Column) -> DataFrame:

@@ -30,7 +30,7 @@ OUTCOME = "__cdc_outcome"
 PASSES = "__cdc_passes"
 #: Whether the state is the one of its key that goes into the mirror.
 PUBLISHED = "__cdc_published"
-#: Of a batch that mends rows (`Judgement.mends`), whether this one's may change.
+#: Of a batch that has the past of rows (`Judgement.has_past`), whether this one's may change.
 MAY_CHANGE = "__cdc_may_change"
 #: Whether a later state of the row is PUBLISHED, so that nothing waits for this one's message any more.
 OVERTAKEN = "__cdc_overtaken"
@@ -99,15 +99,16 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
         placed = placed.withColumn("__cdc_final_table", table)
     here = F.col(ORDER)
     after_final = F.col("__cdc_final").isNull() | (here > F.col("__cdc_final"))
-    published = F.col(PASSES) & (here == F.col("__cdc_final"))
-    if judgement.mends:
-        placed = placed.withColumn(MAY_CHANGE, _may_change(of_key))
-        published = published & F.col(MAY_CHANGE)
+    published, overtaken = F.col(PASSES) & (here == F.col("__cdc_final")), here < F.col("__cdc_final")
+    if judgement.has_past:
+        waits = F.col(fold.WAITS) if fold.WAITS in states.columns else F.lit(False)
+        placed = placed.withColumn(MAY_CHANGE, _may_change(of_key, waits, mends=judgement.mends))
+        published, overtaken = (test & F.col(MAY_CHANGE) for test in (published, overtaken))
     stays = judgement.is_another_row() | judgement.is_doubted()
     return placed.withColumns(
         {
             PUBLISHED: published,
-            OVERTAKEN: F.coalesce(here < F.col("__cdc_final"), F.lit(False)) & ~stays,
+            OVERTAKEN: F.coalesce(overtaken, F.lit(False)) & ~stays,
             # The last state is one alone as long as no two stand in one place, so nothing has to be counted.
             DOUBLED: published & F.col(fold.TWIN),
             OUTCOME: _outcome(after_final, judgement),
@@ -117,13 +118,19 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     )
 
 
-def _may_change(of_key: WindowSpec) -> Column:
-    """Whether a row has a message in the batch, or its last state is a good one.
+def _may_change(of_key: WindowSpec, waits: Column, *, mends: bool) -> Column:
+    """Whether a row has a message in the batch, or is ended.
 
-    Otherwise that would be held, and the one before it be shown in its place: such a row stays as readers see it.
+    Others are there for the values that key changes have taken from them, and stay as readers see them: a contract that
+    was changed may let pass what they are held for. A batch that mends rows tells more of some. Of these the last state
+    that is not held already counts if it is a good one; otherwise the one before it would be shown in its place.
     """
-    last = F.max(F.when(effective(), F.col(ORDER))).over(of_key)
-    return F.coalesce(F.max(F.col(CURRENT)).over(of_key) | (F.col("__cdc_final") == last), F.lit(False))
+    is_end = F.col(m.OP).isin(m.WIPE, m.SWEEP) & (F.col(ORDER) == F.col("__cdc_final"))
+    found = F.max(F.col(CURRENT) | F.coalesce(is_end, F.lit(False))).over(of_key)
+    if mends:
+        last = F.max(F.when(effective() & ~waits, F.col(ORDER))).over(of_key)
+        found = found | (F.col("__cdc_final") == last)
+    return F.coalesce(found, F.lit(False))
 
 
 def _so_far(cuts: Cuts) -> WindowSpec:

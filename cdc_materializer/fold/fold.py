@@ -23,6 +23,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.shards import same_server
 from cdc_materializer.errors import Code
 from cdc_materializer.fold.packing import UNASKED, packed, unpacked
+from cdc_materializer.fold.truncated import without_idle_wipes
 from cdc_materializer.marker.snapshots import Sweep
 from cdc_materializer.order import key_order, owners, resends
 from cdc_materializer.order.epochs import CONTINUED, MOVES, REGRESSED, Recorded, went_back
@@ -65,6 +66,8 @@ REBUILT = "__cdc_rebuilt"
 HELD = "__cdc_held"
 #: Whether the mirror's row is as this message of its key's past has left it, see `standing`.
 STANDS = "__cdc_stands"
+#: Whether this message of its key's past is held.
+WAITS = "__cdc_waits"
 
 #: DDL of a list of column names, and of what is wrong with one of them.
 NO_NAMES = "array<string>"
@@ -132,7 +135,8 @@ def states(
     recorded = replace(recorded, home=MOVES) if lives else recorded
     changes = packed(changes, target)
     guarded = _guard(changes, recorded, truncates, sweeps, lives=lives)
-    guarded = _without_idle_wipes(guarded, recorded) if lives else guarded
+    if lives:
+        guarded = without_idle_wipes(guarded, recorded, effective(), is_delete(), _before())
     if sweeps:
         guarded = _without_idle_sweeps(guarded, sweeps) if lives else _sweep(guarded, sweeps)
     if recorded.routed:
@@ -189,26 +193,6 @@ def _guard(
             **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key),
         },
     )
-
-
-def _without_idle_wipes(guarded: DataFrame, recorded: Recorded) -> DataFrame:
-    """A truncate leaves alone a row from behind it by the positions, as one that is sent again does, of snapshots too.
-
-    What counts is the change that the row is from: that of a database that was restored is at a lower position than
-    what its key had shown before. And any truncate leaves a row of another partition that has no position, of which
-    nothing says that it was there (§2.2).
-    """
-    is_told = effective() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
-    told = F.struct(m.PARTITION, m.POSITION, (F.col(m.OP) == "r").alias("is_read"), is_delete().alias("ends"))
-    row = F.last(F.when(is_told, told), ignorenulls=True).over(_before())
-    position = F.col(m.POSITION)
-    is_idle = row[m.POSITION] > F.when(row["is_read"], resends.reach(position)).otherwise(position)
-    is_idle = F.coalesce(is_idle, F.lit(False))
-    if recorded.partitions > 1:
-        is_beside = row[m.POSITION].isNull() & ~row["ends"] & (row[m.PARTITION] != F.col(m.PARTITION))
-        is_idle = is_idle | F.coalesce(is_beside, F.lit(False))
-    is_wipe = F.coalesce(F.col(m.OP) == m.WIPE, F.lit(False))
-    return guarded.withColumn(REPLAYED, F.when(is_wipe, is_idle).otherwise(F.col(REPLAYED)))
 
 
 def _sweep(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:

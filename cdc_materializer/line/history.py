@@ -12,10 +12,10 @@ import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer.batch import batch, life, rows
+from cdc_materializer.batch import batch, life, rows, verdict
 from cdc_materializer.batch.history_columns import (
     ROWS,
     are_of_other_columns,
@@ -38,7 +38,7 @@ from cdc_materializer.marker.marker import Marker
 from cdc_materializer.marker.snapshots import Sweep
 from cdc_materializer.merge import PLACE, SOURCE_TABLE, forget_changes, history_schema, table_path
 from cdc_materializer.offsets import Offsets, Span, batch_id
-from cdc_materializer.order import sweeping
+from cdc_materializer.order import key_order, sweeping
 from cdc_materializer.schema.schema import TableSchema, plan_schema
 from cdc_materializer.schema.types import fields_of
 
@@ -88,6 +88,8 @@ def keep(
     if was_tried:
         seen = _seen_last(line, tables, history, reached, looks)
         known, tried = _told_apart(line, history, there, decided.span, seen)
+    if sweeps and len(decided.span.end) > 1:
+        found = _behind_what_was_shown(found, known, sweeps, target)
     if decided.truncates:
         found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), known))
     found = in_its_columns(found, history.schema.types, str(history.name))
@@ -124,7 +126,10 @@ def _marker(line: Line, before: LakeTable | None, history: LakeTable, marker: Ma
 def _with_admitted(line: Line, tables: Tables, decided: Decided) -> DataFrame:
     """A batch's states, with _ADMITTED: held messages of a row are judged again with its next change."""
     held = held_messages(line, tables.quarantine) if decided.facts.held else None
-    return with_waiting(decided.states, held, _ADMITTED, F.col(life.APPLIED) & ~F.col(CURRENT))
+    is_earlier = F.col(life.APPLIED) & ~F.col(CURRENT)
+    if verdict.MAY_CHANGE in decided.states.columns:
+        is_earlier = is_earlier & F.col(verdict.MAY_CHANGE)
+    return with_waiting(decided.states, held, _ADMITTED, is_earlier)
 
 
 def _unpublished_looks(line: Line, tables: Tables) -> frozenset[str]:
@@ -203,7 +208,7 @@ def _stage(stage: Stage, found: DataFrame, gone: DataFrame | None) -> None:
 
 def _with_told(changes: DataFrame) -> DataFrame:
     """Changes with both of their rows as one text, by which they are compared: not every type can be."""
-    return changes.withColumn(_TOLD, F.to_json(F.struct("before", "after")))
+    return changes.withColumn(_TOLD, F.to_json(F.struct("before", "after"), m.EXACT_TIMES))
 
 
 def _decided_otherwise(tried: DataFrame, found: DataFrame) -> DataFrame | None:
@@ -214,23 +219,52 @@ def _decided_otherwise(tried: DataFrame, found: DataFrame) -> DataFrame | None:
     return None if gone.isEmpty() else gone
 
 
+def _behind_what_was_shown(
+    found: DataFrame, known: DataFrame, sweeps: Sequence[Sweep], target: TableSchema
+) -> DataFrame:
+    """The changes of a batch, the ends that snapshots make of rows behind all that the history has of these.
+
+    A change stands where its partition had got with the row by then, which can be beyond its own position, the one that
+    the mirror tells: so do the changes that come again behind a snapshot.
+    """
+    if PLACE not in known.columns:
+        return found
+    keys = {f"__cdc_key_{at}": name for at, name in enumerate(target.key)}
+    of_change = [F.coalesce(F.col("after")[name], F.col("before")[name]).alias(key) for key, name in keys.items()]
+    sort = F.substring_index(F.col(PLACE)["sort"], " ", 1)
+    for sweep in sweeps:
+        before = known.where(sweeping.is_before(sweep, "partition", "offset"))
+        shown = before.groupBy(*of_change).agg(F.max(F.coalesce(sort, "position")).alias("__cdc_shown"))
+        match = [F.col("before")[name] == F.col(key) for key, name in keys.items()]
+        joined = found.join(shown, [_is_end_of(sweep), *match], "left")
+        place = F.col(PLACE).withField("sort", key_order.behind_all(F.greatest(sort, "__cdc_shown")))
+        behind = F.when(_is_end_of(sweep), place).otherwise(F.col(PLACE))
+        found = joined.withColumn(PLACE, behind).drop("__cdc_shown", *keys)
+    return found
+
+
+def _is_end_of(sweep: Sweep) -> Column:
+    """Whether a change is the end that a snapshot makes of a row."""
+    partition, offset = sweep.last
+    return (F.col("partition") == partition) & (F.col("offset") == offset) & (F.col("op") == "d")
+
+
 def _with_ends_told_anew(
     gone: DataFrame | None, found: DataFrame, there: DataFrame, sweeps: Sequence[Sweep], target: TableSchema
 ) -> DataFrame | None:
     """What goes, with the ends that a snapshot made of rows, where a message that is read once more lies ahead of them.
 
-    Each stands right behind the last change that its row had shown, and tells what that was: by now it is another one.
+    Each stands right behind the last change that its row had shown, and tells what that was: by now it is another one,
+    even where it leaves the row as it was.
     """
-    is_end = F.lit(False)
-    for sweep in sweeps:
-        partition, offset = sweep.last
-        is_end = is_end | ((F.col("partition") == partition) & (F.col("offset") == offset) & (F.col("op") == "d"))
+    is_end = functools.reduce(operator.or_, map(_is_end_of, sweeps))
     keys = [F.col("before")[name] for name in target.key]
     named = {f"__cdc_key_{at}": key for at, key in enumerate(keys)}
-    anew = _with_told(found.where(is_end)).select(*_IDENTITY, _TOLD, *[key.alias(name) for name, key in named.items()])
-    anew = anew.withColumnRenamed(_TOLD, "__cdc_anew")
+    # As in `_first_sent`.
+    told = F.to_json(F.struct("before", *([PLACE] if PLACE in there.columns else [])), m.EXACT_TIMES)
+    anew = found.where(is_end).select(*_IDENTITY, told.alias("__cdc_anew"), *[key.alias(n) for n, key in named.items()])
     ends = _with_told(there.where(is_end)).withColumns(named)
-    other = ends.join(F.broadcast(anew), [*_IDENTITY, *named]).where(F.col(_TOLD) != F.col("__cdc_anew"))
+    other = ends.join(F.broadcast(anew), [*_IDENTITY, *named]).where(told != F.col("__cdc_anew"))
     other = other.select(*_IDENTITY, _TOLD).distinct().localCheckpoint()
     if other.isEmpty():
         return gone

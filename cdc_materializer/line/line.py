@@ -279,7 +279,7 @@ class Line:
         at, facts = folded.snapshots, folded.facts
         wiped = tuple((one.partition, one.offset) for one in folded.truncates if self.table.truncate != "apply")
         known = replace(known, partial=folded.partial, wiped=wiped, unreconciled=at.unreconciled, waiting=at.waiting)
-        return replace(known, routed=facts.routed, mends=facts.paired > 0)
+        return replace(known, routed=facts.routed, has_past=folded.has_past, mends=facts.paired > 0)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Reached:
     Attributes:
         first: lowest offset of a message; None where the batch has none there.
         streamed: lowest and highest offset of a row from the source's log; None where the batch has none there.
-        position: the highest position of such a change, in the batch or before it.
+        position: the highest position of a change from there, a delete too, in the batch or before it.
         lowest: the lowest position of all the changes that it has ever shown; None where nobody has looked.
     """
 

@@ -208,7 +208,8 @@ def went_back(recorded: Recorded, comparable: Column, shown: Column, new_in_key:
         return {REGRESSED: F.lit(False), CONTINUED: F.lit(False)}
     log, is_numbered = F.col(m.LOG), F.col(m.LOG_NUMBER).isNotNull()
     # What another epoch has shown says nothing.
-    other_in_key = (shown["epoch"] == F.col(m.EPOCH)) & log.startswith(FILE_LOG) & (log != shown["log"])
+    are_of_files = log.startswith(FILE_LOG) & shown["log"].startswith(FILE_LOG)
+    other_in_key = (shown["epoch"] == F.col(m.EPOCH)) & are_of_files & (log != shown["log"])
     behind = is_behind(recorded)
     continued = (new_in_key & is_numbered) | (behind & _is_unseen(recorded))
     other = F.coalesce(other_in_key, F.lit(False)) | _is_other_series(recorded)
@@ -337,19 +338,23 @@ def _is_read_anywhere(recorded: Recorded) -> Column:
 
 def _is_left_out(recorded: Recorded) -> Column:
     """Whether a partition has read its log's transactions, but not this one: others were ahead of it."""
-    sets, anywhere = (
-        {
-            f"{partition} {log}": recorded.gtids.of(log, partition if is_own else None)
-            for log, by_partition in recorded.gtids.sets.items()
-            for partition in by_partition
-        }
-        for is_own in (recorded.keys_stay, False)
-    )
     here = F.concat(F.col(m.PARTITION).cast("string"), F.lit(" "), F.col(m.LOG))
-    # A truncate has no key that binds it to a partition.
-    runs = F.when(F.col(m.OP) == m.TRUNCATE, _of_key(anywhere, _RUNS, here)).otherwise(_of_key(sets, _RUNS, here))
+    runs = _of_key(_runs_by_place(recorded, is_own=False), _RUNS, here)
+    if recorded.keys_stay:
+        # A truncate has no key that binds it to a partition.
+        own = _of_key(_runs_by_place(recorded, is_own=True), _RUNS, here)
+        runs = F.when(F.col(m.OP) == m.TRUNCATE, runs).otherwise(own)
     # What is before the first that was read may have been read when nobody kept it.
     return F.coalesce((F.col(m.LOG_NUMBER) >= runs[0][0]) & ~_is_in(runs), F.lit(False))
+
+
+def _runs_by_place(recorded: Recorded, *, is_own: bool) -> dict[str, Runs]:
+    """The transactions of each log that a partition has read: by the partition itself, or by any."""
+    return {
+        f"{partition} {log}": recorded.gtids.of(log, partition if is_own else None)
+        for log, by_partition in recorded.gtids.sets.items()
+        for partition in by_partition
+    }
 
 
 def _may_be_read(recorded: Recorded) -> Column:

@@ -109,11 +109,15 @@ def place(previous: Column) -> Column:
     is_sorted = F.coalesce(order["time"] > F.lit(0).cast("timestamp"), F.lit(False)) & ~is_sweep
     # The lowest rank is -1; a blank sorts before all that a longer position has there.
     sort = F.concat(order["position"], F.lit(" "), (order["rank"] + 1).cast("string"))
-    behind_all = F.concat(F.nullif(previous, F.lit("")), F.lit(f" {len(_RANKS) + 3}"))
     parts = {
-        "sort": F.when(is_sorted, sort).when(is_sweep, behind_all),
+        "sort": F.when(is_sorted, sort).when(is_sweep, behind_all(previous)),
         "time": F.when(is_sorted, order["time"]),
         "part": order[m.PART],
         "reach": F.when(F.col(m.OP) == m.TRUNCATE, reach(F.col(m.POSITION))),
     }
     return F.struct(*[part.alias(name) for name, part in parts.items()])
+
+
+def behind_all(position: Column) -> Column:
+    """The place behind all that a key has at a position, as the history sorts by it; NULL where that is none."""
+    return F.concat(F.nullif(position, F.lit("")), F.lit(f" {len(_RANKS) + 3}"))

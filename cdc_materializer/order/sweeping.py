@@ -120,7 +120,7 @@ def _seen(changes: DataFrame) -> list[Row]:
         F.array_sort(F.collect_list(F.when(F.col(m.SNAPSHOT).isin(*LAST), offset))).alias("ends"),
         F.min(F.when(streamed, offset)).alias("stream_first"),
         F.max(F.when(streamed, offset)).alias("stream_last"),
-        F.max(F.when(streamed, F.col(m.POSITION))).alias("reached"),
+        F.max(F.when(F.col(m.STREAMING), F.col(m.POSITION))).alias("reached"),
         F.min(F.when(F.col(m.OP).isin(*m.CHANGE_OPS), F.coalesce(m.POSITION, F.lit("")))).alias("lowest"),
         F.min(m.SOURCE_TABLE).alias("table"),
         F.max(m.SOURCE_TABLE).alias("other_table"),

@@ -31,6 +31,9 @@ _CASES: dict[str, tuple[int, int | None]] = {
     "a truncate beside a row without a position": (503, 3),
     "a truncate that is sent again and was never read": (675, None),
     "a change that is released ahead of a complete snapshot": (685, None),
+    "a released change that leaves its row as it was": (686, None),
+    "a truncate beside rows that only the mirror knows": (688, None),
+    "a row that was streamed again behind a snapshot, and is swept": (689, None),
     "a row that comes back behind a complete snapshot": (303, None),
     "a row that comes back in a batch behind it": (303, 7),
 }
