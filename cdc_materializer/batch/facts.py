@@ -189,8 +189,7 @@ def facts_of(
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
             F.max(F.when(is_own & _is_new_time(recorded), F.struct(micros, ahead))).alias("latest"),
-            F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
-            F.min(F.when(is_latest, F.struct(F.col(m.TIME), F.col(m.OFFSET)))).alias("begun"),
+            *_of_logs(is_latest & F.col(m.LOG).isNotNull()),
             *_numbered(is_own),
             *_without_positions(recorded),
             F.count_if(CONTINUED).alias("continued"),
@@ -300,6 +299,13 @@ def highest_of(found: Iterable[tuple[int, Mark | None]]) -> dict[int, Mark]:
         if at is not None:
             highest[partition] = max(at, highest.get(partition, at))
     return highest
+
+
+def _of_logs(is_latest: Column) -> list[Column]:
+    """The number of a log's last transaction, and its first message."""
+    begun = F.struct(F.col(m.TIME), F.col(m.OFFSET))
+    last = F.max(F.when(is_latest, F.coalesce(m.LOG_NUMBER, F.lit(0))))
+    return [last.alias("number"), F.min(F.when(is_latest, begun)).alias("begun")]
 
 
 def _numbered(is_own: Column) -> list[Column]:
