@@ -7,12 +7,10 @@ epoch begins (`epochs`), of which the reference fold knows nothing.
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
-from tests.cases.case import Case
 from tests.model.reference import UNAVAILABLE, Message
 
 Rows = dict[tuple[int], dict[str, Any]]
@@ -156,49 +154,3 @@ def sent(
                 file, start = file + chance.randint(1, 2), start + chance.randint(1, 9) * 1_000_000
         if at == len(changes) and not is_last:
             at, is_last, file, start = 0, True, file + 1, start + 10_000_000
-
-
-def failover_case(seed: int, partitions: int = 1, *, truncates: bool = False, moves: bool = False) -> Case:
-    """A life as a case of three steps, each with the rows that the table must show behind it.
-
-    Args:
-        seed: of what happens.
-        partitions: of the topic.
-        truncates: as in `life`.
-        moves: as in `life`.
-    """
-    told = list(sent(life(seed, 25, truncates=truncates, moves=moves), seed, partitions))
-    ends = [len(told) // 3, 2 * len(told) // 3, len(told)]
-    steps = [[_written(one.message) for one in told[start:end]] for start, end in pairwise([0, *ends])]
-    data = {
-        "about": "Servers of MySQL that replace each other.",
-        "key": {"id": "int64"},
-        "columns": {"id": "int64", "qty": "optional int64", "text": "optional string"},
-        "cut": 1 + seed % 5,
-        "messages": steps[0],
-        "then": [{"messages": step} for step in steps[1:]],
-    }
-    shown = tuple({"rows": [{"id": key, **row} for (key,), row in told[end - 1].rows.items()]} for end in ends)
-    return Case(f"failover_{seed}", seed, data, shown, None)
-
-
-def _written(message: Message) -> dict[str, Any]:
-    """A message as a golden case tells it."""
-    place: dict[str, Any] = {"partition": message.partition}
-    key = {"key": message.key[0] if isinstance(message.key, tuple) else None}
-    if message.op == "tombstone":
-        return {"tombstone": True, **key, **place}
-    assert message.position is not None
-    base, file, pos, row = message.position
-    source = {"connector": "mysql", "file": f"{base}.{file:06d}", "pos": pos, "row": row}
-    if message.transaction is not None:
-        log, number = message.transaction
-        source["gtid"] = f"{log.removeprefix('gtid:')}:{number}"
-    found = {"op": message.op, "ts_ms": 1_760_000_000_000 + message.source_ms, "source": source, **place}
-    images = {"before": message.before, "after": message.image}
-    rows = {side: {"id": key["key"], **_spelt(image)} for side, image in images.items() if image is not None}
-    return {**found, **rows, **({} if message.image is not None else key)}
-
-
-def _spelt(image: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: "__debezium_unavailable_value" if value is UNAVAILABLE else value for name, value in image.items()}
