@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +21,7 @@ from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decoders import selectors as decoders_selectors
 from cdc_materializer.decoders.decoders import Lookup, find_decoders
 from cdc_materializer.decoders.selectors import MAY_WAIT, selectors_of
-from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable, SourceBehind
+from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable, SchemaRefused, SourceBehind
 from cdc_materializer.line.line import Line
 from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import advance
@@ -360,7 +361,11 @@ def test_a_second_schema_is_read_among_keys_that_look_like_ids(
         topic.add(key if at in (0, 11) else _binary_key(at), _with_value_schema(value, 3 if at == 11 else 2))
     topic.write(tmp_path)
 
-    _read_all(replace(line, registry=registry))
+    # Until the lot falls on the key's own schema, of eleven, no mirror can be made, and the next run draws anew.
+    for _ in range(40):
+        with suppress(SchemaRefused):
+            _read_all(replace(line, registry=registry))
+            break
 
     assert sorted(rows_of(line)) == [0, 11]
     assert held_of(line) == dict.fromkeys(range(1, 11), "SCHEMA_UNKNOWN")
