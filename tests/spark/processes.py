@@ -31,8 +31,8 @@ CHANGES: tuple[tuple[str, int, Any], ...] = (
     *(("u", 2, 21), ("d", 1, None), ("c", 3, "held too")),
     *(("c", 4, 40), ("c", 3, 30), ("c", 5, "held for good")),
 )
-#: A contract of one rule about the table, which a table of few rows breaks.
-WARNS = """
+#: The head of a contract of the table.
+THINGS = """
 apiVersion: v3.1.0
 kind: DataContract
 id: things
@@ -41,12 +41,18 @@ version: 1.0.0
 status: active
 schema:
   - name: things
+"""
+#: A contract of one rule about the table, which a table of few rows breaks.
+WARNS = (
+    THINGS
+    + """\
     quality:
       - name: many rows
         metric: rowCount
         mustBeGreaterThan: 100
         customProperties: [{property: action, value: warn}]
 """
+)
 #: What differs between two runs that do the same.
 _OWN = ("batch_id", "detected_at")
 

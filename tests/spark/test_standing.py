@@ -19,28 +19,23 @@ from cdc_materializer.testing import (
 from tests.spark import processes
 from tests.spark.kills import is_killed
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
-from tests.spark.processes import MIRROR, TOPIC, content, what_is_broken
+from tests.spark.processes import MIRROR, THINGS, TOPIC, content, what_is_broken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
-_CONTRACT = """
-apiVersion: v3.1.0
-kind: DataContract
-id: things
-name: Things
-version: 1.0.0
-status: active
-schema:
-  - name: things
+_CONTRACT = (
+    THINGS
+    + """\
     properties:
       - {name: id, primaryKey: true, logicalType: integer}
       - name: price
         logicalType: integer
         logicalTypeOptions: {minimum: LEAST}
 """
+)
 _COLUMNS = {"id": {"type": "int64", "optional": False}, "price": {"type": "int32", "optional": True}}
 #: The prices of one row, one after the other.
 _PRICES = (20, 5, 3)

@@ -23,22 +23,16 @@ from cdc_materializer.testing import (
 )
 from tests.spark import processes
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
-from tests.spark.processes import MIRROR, TOPIC, add_changes, content
+from tests.spark.processes import MIRROR, THINGS, TOPIC, add_changes, content
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
-_CONTRACT = """
-apiVersion: v3.1.0
-kind: DataContract
-id: things
-name: Things
-version: 1.0.0
-status: active
-schema:
-  - name: things
+_CONTRACT = (
+    THINGS
+    + """\
     quality: RULES
     properties:
       - {name: id, primaryKey: true, logicalType: integer}
@@ -46,6 +40,7 @@ schema:
         logicalType: integer
         logicalTypeOptions: {maximum: MOST}
 """
+)
 _COLUMNS = {"id": {"type": "int64", "optional": False}, "price": {"type": "int32", "optional": True}}
 #: A table of two rows breaks it, and nothing of the batch is published.
 _FEW = "[{name: few rows, metric: rowCount, mustBeLessThan: 2}]"
