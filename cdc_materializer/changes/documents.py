@@ -33,7 +33,18 @@ _JSON = "io.debezium.data.Json"
 _SOURCE = Path(__file__).with_name("DocumentUpdate.java")
 _UPDATE = "updateDescription"
 _CONNECTOR = "mongodb"
-_SOURCE_OF_DOCUMENTS = ("connector", "snapshot", "ts_ms", "ts_us", "ts_ns", "ord", "db", "collection")
+_SOURCE_OF_DOCUMENTS = (
+    "connector",
+    "snapshot",
+    "ts_ms",
+    "ts_us",
+    "ts_ns",
+    "ord",
+    "wallTime",
+    "version",
+    "db",
+    "collection",
+)
 #: What an update tells, as it is read.
 _UPDATE_DDL = (
     f"{_UPDATE} struct<removedFields array<string>, updatedFields string, "
@@ -56,7 +67,7 @@ def plain_documents() -> WireType:
     cut = WireType("record", fields=(("field", text), ("size", WireType("int"))))
     lists = {name: WireType("array", optional=True, items=items) for name, items in (("removed", text), ("cut", cut))}
     update = (("removedFields", lists["removed"]), ("updatedFields", json), ("truncatedArrays", lists["cut"]))
-    numbers = dict.fromkeys(("ts_ms", "ts_us", "ts_ns"), number)
+    numbers = dict.fromkeys(("ts_ms", "ts_us", "ts_ns", "wallTime"), number)
     source = tuple((name, numbers.get(name, text)) for name in _SOURCE_OF_DOCUMENTS)
     fields = (
         ("op", text),

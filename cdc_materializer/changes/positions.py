@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
+from cdc_materializer.changes.source_fields import OF_DOCUMENTS, OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
 from cdc_materializer.names import quote
 
 _BINLOG = ("mysql", "mariadb")
@@ -29,8 +29,11 @@ _SEQUENCE = r"^\s*\[\s*(?:null|\"?(\d+)\"?)\s*(?:,\s*(?:null|\"?(\d+)\"?)\s*)?[]
 _FILE = r"^(.*)\.(\d+)$"
 _MYSQL_GTID = r"(?i)^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[a-z_][a-z0-9_]{0,31})?):(\d{1,18})\z"
 _MARIADB_GTID = r"^(0|[1-9]\d{0,9})-\d{1,10}-(\d{1,18})\z"
-#: SQL Server's and Db2's: hexadecimal numbers with colons between them.
+#: SQL Server's and Db2's: hexadecimal numbers with colons between them; and what a position has behind the commit's.
 _LSN = "^[0-9A-Fa-f]++(:[0-9A-Fa-f]++)++$"
+_IN_COMMIT = r"(:[0-9a-f]+)/[0-9a-f:]*/\d+$"
+#: A connector's version.
+_VERSION = r"^(\d+)\.(\d+)\."
 #: Oracle's system change numbers can be longer than a 64-bit number.
 _SCN_DIGITS = 40
 #: A position of Oracle's without a number in its SCN.
@@ -78,7 +81,8 @@ class Source:
     def told_by(cls, struct: Column, said: Iterable[Mapping[str, Column]]) -> Source:
         """The source of messages of which some writers say this much, as a struct column with these fields."""
         # Which connector it is is always asked; without one there are no positions.
-        return cls(struct, frozenset({"connector"}.union(*said)))
+        fields = frozenset({"connector"}.union(*said))
+        return cls(struct, fields if "ord" in fields else fields - OF_DOCUMENTS)
 
     def __getitem__(self, name: str) -> Column:
         """A field; NULL where no writer tells it."""
@@ -134,15 +138,20 @@ def position(source: Source) -> Column:
     return F.coalesce(source["position"], found)
 
 
-def without_row(position: Column, log: Column) -> Column:
-    """A position without the number of the row, which MySQL counts anew in each statement of a compressed transaction.
+def moment(position: Column, log: Column) -> Column:
+    """What of a position orders changes; the rest only tells them apart.
+
+    Of a binlog's not the number of the row, which MySQL counts anew in each statement of a compressed transaction. Of
+    SQL Server's the commit: in one of those, changes come in the order of their commands (`__$command_id`), which no
+    message tells, and their own numbers (`__$seqval`) are in another.
 
     Args:
         position: from `position`.
         log: from `log`, which only binlogs have.
     """
     event = F.substring(position, F.lit(1), F.length(position) - F.lit(_ROW_DIGITS + 1))
-    return F.when(log.isNotNull(), event).otherwise(position)
+    commit = F.regexp_replace(position, _IN_COMMIT, "$1")
+    return F.when(log.isNotNull(), event).when(F.contains(position, F.lit(":")), commit).otherwise(position)
 
 
 def is_of_several(position: Column) -> Column:
@@ -247,7 +256,7 @@ def _binlog(source: Source) -> Column:
 
 
 def _hexadecimal(source: Source) -> Column:
-    """SQL Server and Db2: log sequence numbers of fixed width; the change's alone is in no order across commits."""
+    """SQL Server and Db2: log sequence numbers of fixed width; a change's own is in no order (`moment`)."""
     serial = F.coalesce(source["event_serial_no"], F.lit("0"))
     commit, change = (F.when(lsn.rlike(_LSN), F.lower(lsn)) for lsn in (source["commit_lsn"], source["change_lsn"]))
     return _joined(commit, F.coalesce(change, F.lit("")), _number(serial, _ROW_DIGITS))
@@ -275,8 +284,12 @@ def _oracle(source: Source) -> Column:
 
 
 def _mongodb(source: Source) -> Column:
-    # The oplog's own clock in seconds, and the count within one; `wallTime` is no order.
-    return _joined(_number(source["ts_ms"].cast("string")), _number(source["ord"], _ROW_DIGITS))
+    # The oplog's own clock in seconds, and the count within one. From 3.4 on the connector tells the wall clock in its
+    # place (DBZ-9683) where it knows that, of servers from 6.0 on. It can be set back, so that it is no order.
+    major, minor = (F.regexp_extract(source["version"], _VERSION, part).try_cast("int") for part in (1, 2))
+    is_earlier = F.struct(major, minor) < F.struct(F.lit(3), F.lit(4))
+    is_of_oplog = major.isNotNull() & (is_earlier | (F.coalesce(source["wallTime"], F.lit(0)) == 0))
+    return F.when(is_of_oplog, _joined(_number(source["ts_ms"].cast("string")), _number(source["ord"], _ROW_DIGITS)))
 
 
 def _spanner(source: Source) -> Column:

@@ -22,6 +22,8 @@ SOURCE_FIELDS = {
     "txSeq": "string",
     "lcr_position": "string",
     "ord": "string",
+    "wallTime": "bigint",
+    "version": "string",
     "ts_hlc": "string",
     "shard": "string",
     "server_transaction_id": "string",
@@ -33,6 +35,9 @@ SOURCE_FIELDS = {
     "db": "string",
     "table": "string",
 }
+
+#: Those that only MongoDB's changes are asked for.
+OF_DOCUMENTS = frozenset({"wallTime", "version"})
 
 #: Parts of the envelope's `transaction` block that order changes, where a connector writes them (Vitess with its
 #: `VitessOrderedTransactionMetadataFactory`); they stand beside those of SOURCE_FIELDS.

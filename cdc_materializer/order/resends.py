@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.positions import file_name, file_of, without_row
+from cdc_materializer.changes.positions import file_name, file_of, moment
 from cdc_materializer.marker.reach import PAIR
 from cdc_materializer.order.epochs import Recorded, is_in_what_was_read, is_made_later, may_go_on, micros
 from cdc_materializer.order.truncates import Truncate
@@ -267,8 +267,8 @@ def reach(position: Column) -> Column:
 
 
 def is_unplaced() -> Column:
-    """Whether a message is a delete without its place."""
-    return (F.col(m.OP) == m.TOMBSTONE) & F.col(m.POSITION).isNull()
+    """Whether a message is a delete without its place, or what a truncate without its place makes of a key."""
+    return F.col(m.OP).isin(m.TOMBSTONE, m.WIPE) & F.col(m.POSITION).isNull()
 
 
 def _flags(replayed: Column, in_doubt: Column) -> dict[str, Column]:
@@ -299,8 +299,8 @@ def _is_any(test: Column, window: WindowSpec) -> Column:
 
 
 def _is_level() -> Column:
-    """Whether a change is at the place of the highest; the changes of a compressed transaction have one place."""
-    return without_row(F.col(m.POSITION), F.col(m.LOG)) == without_row(_position_of_highest(), F.col(m.LOG))
+    """Whether a change is at the place of the highest; those of a compressed transaction, or of a commit, have one."""
+    return moment(F.col(m.POSITION), F.col(m.LOG)) == moment(_position_of_highest(), F.col(m.LOG))
 
 
 def _is_ahead() -> Column:

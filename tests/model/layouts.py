@@ -191,7 +191,13 @@ class Mongo(Layout):
         images, kinds_of_images = self.images(event)
         streaming = event.op != "r"
         commit, change = event.position if streaming else (0, 0)
-        source = {"connector": "mongodb", "snapshot": event.snapshot, "ts_ms": commit, "ord": change, "collection": "t"}
+        source: dict[str, Any] = {
+            "connector": "mongodb",
+            "version": "3.3.1.Final",
+            "snapshot": event.snapshot,
+            "collection": "t",
+        }
+        source |= {"ts_ms": commit, "ord": change}
         kinds = {name: _LONG if name in {"ts_ms", "ord"} else _TEXT for name in source}
         columns = {
             **kinds_of_images,

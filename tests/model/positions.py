@@ -36,6 +36,11 @@ def _postgresql(source: Source) -> Position | None:
 
 
 def _binlog(source: Source) -> Position | None:
+    numbered = transaction(source)
+    if (source.get("file") or "").endswith(".ibb") and numbered is not None:
+        # InnoDB's own has no places: a transaction's number in its domain is one.
+        domain, number = numbered
+        return f"gtid-{domain}", 0, number, int(source.get("row") or 0)
     file = re.fullmatch(r"(.*)\.(\d+)", source.get("file") or "")
     if file is None or source.get("pos") is None:
         return None
@@ -68,7 +73,11 @@ def _oracle(source: Source) -> Position | None:
 
 
 def _mongodb(source: Source) -> Position | None:
-    return None if source.get("ord") is None else (int(source["ts_ms"]), int(source["ord"]))
+    version = re.match(r"(\d+)\.(\d+)\.", source.get("version") or "")
+    if version is None or source.get("ord") is None:
+        return None
+    is_of_oplog = (int(version[1]), int(version[2])) < (3, 4) or not source.get("wallTime")
+    return (int(source["ts_ms"]), int(source["ord"])) if is_of_oplog else None
 
 
 def _spanner(source: Source) -> Position | None:

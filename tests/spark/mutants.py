@@ -117,7 +117,7 @@ MUTANTS = {
         "batch.life", "outlives", _instead(lambda *_: False), 550
     ),
     "rows number the changes of a transaction": Mutant(
-        "order.resends", "without_row", _instead(lambda position, _: position), 220
+        "order.resends", "moment", _instead(lambda position, _: position), 220
     ),
     "no transaction has been read before": Mutant(
         "order.epochs", "_may_be_read", _instead(lambda _: F.lit(False)), 404

@@ -88,7 +88,11 @@ IN_ORDER: dict[str, list[dict[str, Any]]] = {
         _lcr(10000000000000000002, 7, 10),
         _lcr(10000000000000000002, 12, 2),
     ],
-    "mongodb": [{"ts_ms": 5000, "ord": "2"}, {"ts_ms": 5000, "ord": "10"}, {"ts_ms": 6000, "ord": "1"}],
+    "mongodb": [
+        {"version": "3.3.1.Final", "ts_ms": 5000, "ord": "2"},
+        {"version": "2.7.0.Final", "ts_ms": 5000, "ord": "10"},
+        {"version": "3.4.0.Final", "wallTime": 0, "ts_ms": 6000, "ord": "1"},
+    ],
     "spanner": [
         {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "a", "sequence": "00000000", "mod_number": "1"},
         {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "a", "sequence": "00000000", "mod_number": "10"},
@@ -122,11 +126,15 @@ WITHOUT: list[dict[str, Any]] = [
     {"connector": "postgresql", "sequence": f'["{"9" * 21}","{"9" * 21}"]'},
     {"connector": "informix", "commit_lsn": "9" * 21, "change_lsn": "5"},
     {"connector": "oracle", "commit_scn": "9" * 41, "scn": "7"},
-    {"connector": "mongodb", "ts_ms": 5000, "ord": "9" * 11},
+    {"connector": "mongodb", "version": "3.3.1.Final", "ts_ms": 5000, "ord": "9" * 11},
     {"connector": "spanner", "ts_ns": 5, "server_transaction_id": "t", "sequence": "9" * 21},
     {"connector": "oracle", "commit_scn": "seven"},
     {"connector": "oracle", "lcr_position": "no hexadecimal number"},
-    {"connector": "mongodb", "ts_ms": 5000},
+    {"connector": "mongodb", "version": "3.3.1.Final", "ts_ms": 5000},
+    # A wall clock, or what may be one.
+    {"connector": "mongodb", "version": "3.4.0.Final", "ts_ms": 6000, "wallTime": 6000, "ord": "1"},
+    {"connector": "mongodb", "version": "4.0.0.Final", "ts_ms": 6000, "wallTime": 6000, "ord": "1"},
+    {"connector": "mongodb", "ts_ms": 6000, "ord": "1"},
     {"connector": "cockroachdb", "ts_hlc": "soon"},
     {},
 ]

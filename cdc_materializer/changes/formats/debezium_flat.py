@@ -35,9 +35,9 @@ _OWN = ("op", "ts_ms", "ts_us", "ts_ns")
 _TRANSACTION = ("id", "total_order", "data_collection_order")
 #: Fields of `source` that nothing is made of here.
 _UNREAD = (
-    *("version", "name", "txId", "xmin", "origin", "origin_lsn", "server_id", "thread", "query", "rs_id"),
+    *("name", "txId", "xmin", "origin", "origin_lsn", "server_id", "thread", "query", "rs_id"),
     *("user_name", "redo_sql", "row_id", "start_scn", "start_ts_ms", "commit_ts_ms", "collection"),
-    *("wallTime", "lsid", "txnNumber", "keyspace", "vgtid", "value_capture_type"),
+    *("lsid", "txnNumber", "keyspace", "vgtid", "value_capture_type"),
 )
 #: What tells a connector where nobody added `source.connector`: a field that it alone has, or the form of one. Db2 has
 #: `commit_lsn` too, in a form that is not told apart: without its name such changes have no position.
@@ -141,8 +141,17 @@ class DebeziumFlat(Format):
             op=F.when(part.body.isNotNull(), op),
             after=F.when(~is_delete, part.body),
             before=part.body,
-            source=source | {"connector": self._connector(source, told, part)},
+            source=source
+            | {"connector": self._connector(source, told, part), "wallTime": self._wall_time(source, part)},
         )
+
+    def _wall_time(self, source: Mapping[str, Column], part: Part) -> Column:
+        """The wall clock of MongoDB's server; -1 where a row may not tell it, for the source may have it (§2.1)."""
+        from pyspark.sql import functions as F
+
+        names = [name for name, what in self._added.items() if what == "source.wallTime" and part.has(name)]
+        is_told = bool(names) and not part.writer.is_plain
+        return source["wallTime"] if is_told else F.coalesce(source["wallTime"], F.lit("-1"))
 
     def _told(self, part: Part, what: str) -> Column:
         """What was added of the envelope, from the fields or else from the headers; NULL where it was not."""
