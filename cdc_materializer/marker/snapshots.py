@@ -302,14 +302,12 @@ def _by_position(
     }
     left, waiting, is_unsure = [], [], False
     for position, snapshot in sorted(snapshots.items(), key=lambda item: item[0] or ""):
-        is_fresh = not snapshot.ahead and (snapshot.is_fresh or (is_first and _opens(snapshot, reached)))
-        known = replace(snapshot, is_fresh=is_fresh)
+        known = replace(snapshot, is_fresh=_is_fresh(snapshot, begun.get(position), reached, is_first=is_first))
         later = [one for one in snapshots.values() if (one.position or "") > (position or "")]
         is_over = all(_is_past(position or "", partition, state, later) for partition, state in reached.items())
         ended = [(one.partition, one.ends[-1]) for one in records if one.position == position and one.ends]
         if is_over:
-            # Rows of a partition in which the snapshot shows none have no place that would be before or after it; but
-            # in one that was added since, all are from after it.
+            # Rows of a partition without a record of it have no place before or behind it, unless it was added since.
             missing = {p: state.lowest for p, state in reached.items() if p not in known.begins}
             is_everywhere = all(is_passed(position or "", lowest or "") for lowest in missing.values())
             is_unsure |= known.is_whole and not known.is_fresh and None in missing.values()
@@ -341,9 +339,11 @@ def _own(records: Iterable[Records]) -> dict[str, Snapshot]:
     return found
 
 
-def _opens(snapshot: Snapshot, reached: Mapping[int, Reached]) -> bool:
-    """Whether a snapshot is all that the topic begins with."""
-    return all(state.first is None or state.first == snapshot.begins.get(p) for p, state in reached.items())
+def _is_fresh(snapshot: Snapshot, was: Snapshot | None, reached: Mapping[int, Reached], *, is_first: bool) -> bool:
+    """Whether the topic begins with a snapshot, also in the partitions that were not read when it was as it `was`."""
+    new = {p: state.first for p, state in reached.items() if was is None or p not in was.begins}
+    opens = all(first is None or first == snapshot.begins.get(p) for p, first in new.items())
+    return (was.is_fresh if was else is_first) and not snapshot.ahead and opens
 
 
 def _is_past(position: str, partition: int, state: Reached, later: Iterable[Snapshot]) -> bool:

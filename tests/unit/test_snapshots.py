@@ -196,6 +196,19 @@ def test_a_snapshot_is_not_the_topics_beginning_where_a_later_batch_shows_change
     ]
 
 
+def test_a_snapshot_is_not_the_topics_beginning_where_a_later_batch_shows_another_one_ahead_of_it() -> None:
+    """That was interrupted, and has shown rows which may be gone; a partition that begins with it says nothing."""
+    opening = plan_sweeps((), [Records(0, "5", 0, 0, begins=(0,))], {0: Reached(first=0), 1: Reached()}, is_first=True)
+    passed = {0: Reached(first=1, position="6"), 1: Reached(first=0, position="7")}
+    interrupted, rest = Records(1, "4", 0, 0), Records(1, "5", 1, 1, ends=(1,))
+    alone = Records(1, "5", 0, 1, ends=(1,))
+
+    found = _plan(interrupted, rest, running=_remembered(opening), reached=passed)
+
+    assert [(one.begins, one.ends) for one in found.sweeps] == [({0: 0, 1: 1}, {0: 0, 1: 1})]
+    assert _plan(alone, running=_remembered(opening), reached=passed).sweeps == ()
+
+
 @pytest.mark.parametrize(
     ("gap", "alone", "among"),
     [
