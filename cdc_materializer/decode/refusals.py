@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cdc_materializer.decode.wire import WireType
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -19,6 +21,7 @@ AVRO_JSON = "avro-json"
 EXT_JSON = "ext-json"
 WITH_SCHEMA = "with-schema"
 BEFORE_IMAGE = "before-image"
+CELLS = "cells"
 #: Held as SCHEMA_UNKNOWN, for a while.
 MANY_SCHEMAS = "many-schemas"
 
@@ -47,6 +50,11 @@ REFUSALS: Mapping[str, Refusal] = {
         "Name it in the table's `before_image`, as the task's `BeforeImageSettings` do in `FieldName`, "
         "then `cdcm replay … --publish`.",
     ),
+    CELLS: Refusal(
+        "Each column of the message is a record that says whether it was set, as the connectors of Cassandra and "
+        "YugabyteDB write it, which is not read.",
+        "For YugabyteDB set the connector's transform `YBExtractNewRecordState`; Cassandra's changes cannot be read.",
+    ),
     MANY_SCHEMAS: Refusal(
         "The message brings its schema along, and its batch had more schemas than are read at a time.",
         "Each run reads some of what waits. If ever more wait, see who writes such messages to the topic.",
@@ -61,6 +69,16 @@ CLOUD_EVENT_FIELDS = frozenset({"id", "source", "specversion", "type"})
 def is_cloud_event(fields: frozenset[str]) -> bool:
     """Whether an object with these fields is a CloudEvent: those that its specification requires."""
     return fields >= CLOUD_EVENT_FIELDS
+
+
+#: The fields of a cell: of Cassandra's, and of YugabyteDB's.
+_CELLS = ({"value", "deletion_ts", "set"}, {"value", "set"})
+
+
+def has_cells(row: WireType) -> bool:
+    """Whether the columns of a row are records which each say whether they were set (changelog-semantics §2.1)."""
+    fields = [{name for name, _ in kind.fields} for _, kind in row.fields]
+    return bool(fields) and all(names in _CELLS for names in fields)
 
 
 def is_ext_json(found: Mapping[str, object]) -> bool:

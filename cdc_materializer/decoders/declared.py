@@ -31,7 +31,7 @@ def declared_writer(side: str, lookup: Lookup) -> Writer | None:
         side: `key` or `value`.
         lookup: where the types are found.
     """
-    contract, current, shard = lookup.contract, lookup.current, lookup.options.shard
+    contract, current, shard = lookup.contract, lookup.current or lookup.told, lookup.options.shard
     if shard is not None and current is not None:
         current = shard.without(current)
     declared_columns = contract.columns if contract is not None else ()

@@ -19,7 +19,15 @@ from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.contract_types import kind_of
 from cdc_materializer.decode.framing import ENCODING, OWN_JSON, PLAIN_JSON, UNASKED, UNREAD
 from cdc_materializer.decode.naming import SchemaName
-from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, WITH_SCHEMA, is_cloud_event
+from cdc_materializer.decode.refusals import (
+    AVRO_JSON,
+    CELLS,
+    CLOUD_EVENTS,
+    REFUSALS,
+    WITH_SCHEMA,
+    has_cells,
+    is_cloud_event,
+)
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, json_writer, protobuf_writer
 from cdc_materializer.decoders.contract import Declared, with_unsigned
@@ -98,7 +106,8 @@ class Decoders:
 class Lookup:
     """Where writers are found, by name in a registry or by column in a contract; the table now; its topics.
 
-    What the registry does not know is not asked for again: a lookup, and what is made of it, is one batch's.
+    Of a table that is not there yet, `told` is what the messages ahead of the first without a schema make of it. What
+    the registry does not know is not asked for again: a lookup, and what is made of it, is one batch's.
     """
 
     registry: Registry | None
@@ -106,6 +115,7 @@ class Lookup:
     options: Options
     current: TableSchema | None
     topics: tuple[str, ...] = ()
+    told: TableSchema | None = None
     _missed: set[SchemaName] = field(default_factory=set, compare=False, repr=False)
 
     def registered(self, side: str, name: SchemaName) -> RegisteredSchema | None:
@@ -163,6 +173,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = Fal
     `may_be_blind` all of them may need a registry that is not there.
     """
     check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
+    lookup = _with_told(rows, lookup)
     values = with_unsigned(_writers("value", rows, lookup), lookup)
     keys = with_signs(_writers("key", rows, lookup), values, rows, lookup)
     as_sent, sent = (values, keys), [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
@@ -255,6 +266,15 @@ def _comments(described: Sequence[TableSchema]) -> dict[str, str]:
     return {column.name: column.doc for schema in described for column in schema.columns if column.doc}
 
 
+def _with_told(rows: Sequence[Row], lookup: Lookup) -> Lookup:
+    """With what reads JSON without a schema where the batch makes the table: what is ahead, as in a batch behind it."""
+    first = next((at for at, row in enumerate(rows) if PLAIN_JSON in {row["value_writer"], row["key_writer"]}), 0)
+    if not first or lookup.current is not None or lookup.contract is not None:
+        return lookup
+    ahead = decoders_of(rows[:first], lookup, may_be_blind=True)
+    return replace(lookup, told=ahead.plan.target) if ahead.make_a_table else lookup
+
+
 def _writers(side: str, rows: Sequence[Row], lookup: Lookup) -> dict[str, Found]:
     """What is known of each selector of one side; only some have a schema block."""
     blocks = {row[f"{side}_writer"]: row[f"{side}_block"] for row in rows}
@@ -320,7 +340,10 @@ def _refused(writer: Writer, options: Options) -> str | None:
     format_ = options.format
     if is_cloud_event(frozenset(dict(writer.wire.fields))):
         return CLOUD_EVENTS
-    is_read = not format_.needs_contract or options.row(writer) is not None or format_.is_other(writer.wire)
+    row = options.row(writer)
+    if row is not None and has_cells(row):
+        return CELLS
+    is_read = not format_.needs_contract or row is not None or format_.is_other(writer.wire)
     return None if is_read else WITH_SCHEMA
 
 
