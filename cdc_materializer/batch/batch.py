@@ -100,13 +100,20 @@ def within(span: Span, partition: str, offset: str) -> Column:
 # ---------------------------------------------------------------------
 
 
+#: What a batch's own messages tell of the source, whatever they are folded with.
+_KEPT_FACTS = (
+    *("positions", "times", "readings", "deleted_at", "held", "logs", "gtids", "epochs"),
+    *("table", "routed", "home", "paired", "unpaired"),
+)
+
+
 @dataclass
 class Folded:
     """The states of a batch, complete, with their facts; `release` gives back what was cached on the way.
 
     `target` has the columns of their rows, `has_past` tells whether the past of some keys is among them. `truncates`
     are those of the batch that wipe rows, `partial` those of them (partition and offset) that may have left some, see
-    `_partial`.
+    `_partial`, `passed` those that were ignored when they were read, and `ended` all that its rows know of.
     """
 
     states: DataFrame
@@ -117,6 +124,8 @@ class Folded:
     has_past: bool = False
     truncates: tuple[Truncate, ...] = ()
     partial: tuple[tuple[int, int], ...] = ()
+    passed: tuple[tuple[int, int], ...] = ()
+    ended: tuple[Truncate, ...] = ()
 
     def keep(self, states: DataFrame) -> None:
         """Go on with other states, cached until the batch is done."""
@@ -211,12 +220,16 @@ def _anew(folded: Folded, past: Past) -> Past | None:
 
 
 def _without_places(folded: Folded, past: Past) -> Past | None:
-    """For deletes of which no place is known, where places tell what was sent before; None without such.
+    """For deletes and truncates of which no place is known, where places tell what was sent before; None without such.
 
-    A copy of a topic may begin with a tombstone, which then ends what its own delete never did.
+    A copy of a topic may begin with a tombstone, which then ends what its own delete never did. And a truncate that
+    comes again ends what came behind it, which then comes again, too.
     """
-    found = folded.facts.unplaced or (folded.facts.leading and past.recorded.keys_move)
-    return past.forgetting() if found and _has_places(folded, past) else None
+    if not _has_places(folded, past):
+        return None
+    if any(one.position is None for one in folded.ended):
+        return past.forgetting().living()
+    return past.forgetting() if folded.facts.unplaced or (folded.facts.leading and past.recorded.keys_move) else None
 
 
 def _has_places(folded: Folded, past: Past) -> bool:
@@ -247,7 +260,7 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
         folded.snapshots = followed.follow(states, past, past.watch, target)
         folded.facts = facts = _facts_of_sweeps(folded, past)
     sweeps = folded.snapshots.sweeps
-    folded.truncates = new_truncates(facts.truncates, past, decoders)
+    folded.truncates, folded.passed = new_truncates(facts.truncates, past, decoders), past.passed_over(facts.truncates)
     history = history_of(states, facts, past, decoders, folded.truncates, sweeps)
     folded.has_past = history is not None
     if history is not None and history.target.types != target.types:
@@ -265,7 +278,7 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
             sweeps = history.snapshots.since(sweeps)
             unreconciled = folded.snapshots.unreconciled + history.snapshots.unreconciled
             folded.snapshots = replace(folded.snapshots, unreconciled=unreconciled)
-        truncates = in_order((*earlier, *truncates))
+        folded.ended = truncates = in_order((*earlier, *truncates))
         if past.lives:
             # Here truncates and snapshots end each row at their place; otherwise they leave out what it was before.
             sweeps = followed.located(sweeps, own, past, target)
@@ -281,22 +294,7 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
             return past.living()
         truncates = () if past.lives else truncates
         anew = facts_of(folded.states, Recorded(partitions=past.recorded.partitions))
-        kept = (
-            "positions",
-            "times",
-            "readings",
-            "deleted_at",
-            "held",
-            "logs",
-            "gtids",
-            "epochs",
-            "table",
-            "routed",
-            "home",
-            "paired",
-            "unpaired",
-        )
-        folded.facts = facts = replace(anew, **{name: getattr(facts, name) for name in kept})
+        folded.facts = facts = replace(anew, **{name: getattr(facts, name) for name in _KEPT_FACTS})
     _fill(folded, past, target, partial, truncates)
     if facts.patched:
         folded.states = updates.applied(folded.states, target)

@@ -56,10 +56,10 @@ def new_truncates(found: Sequence[Truncate], past: Past, own: Decoders) -> tuple
         past: where the past is.
         own: what decodes the batch's own messages.
     """
-    wiping = past.wiping(found)
+    wiping = past.wiping(first_sent(found))
     if past.raw is None or not past.is_known(wiping):
-        return first_sent(wiping)
-    return first_sent(wiping, _Log(past, past.raw, own.folded).truncates())
+        return wiping
+    return past.wiping(first_sent(found, _Log(past, past.raw, own.folded).truncates()))
 
 
 def history_of(
@@ -125,7 +125,7 @@ def history_of(
         changes=found.changes(target),
         target=target,
         partial=found.decoders.partial,
-        truncates=first_sent(past.wiped(log.truncates())),
+        truncates=past.wiped(first_sent(log.truncates())),
         snapshots=SweepPlan() if past.watch is None else log.follow(states),
     )
 
@@ -194,8 +194,12 @@ class _Log:
         return self.changes.join(known, is_delete, "left_semi").select(m.KEY)
 
     def truncates(self) -> tuple[Truncate, ...]:
-        """All truncates; no message is read for them where the mirror's marker says that none was ever applied."""
-        if self.past.recorded.truncates == 0:
+        """All truncates; no message is read for them where the mirror's marker says that none was ever applied.
+
+        One that was ignored matters where others are applied now: when it comes again, it is the same one.
+        """
+        recorded = self.past.recorded
+        if recorded.truncates == 0 and not (recorded.passing and self.past.truncate == "apply"):
             return ()
         found = F.collect_list(F.when(F.col(m.OP) == m.TRUNCATE, truncates.fields())).alias("found")
         return tuple(Truncate(*row) for row in self.changes.agg(found).collect()[0]["found"])

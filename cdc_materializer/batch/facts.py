@@ -134,6 +134,10 @@ def wants_history(
     if plain:
         lacks = is_plain_open(F.concat(fold.OPEN_COLUMNS, fold.MISSING_COLUMNS))
         past_matters = past_matters | (base.wants_base() & lacks & ~fold.is_delete())
+    if recorded.readings:
+        # What a snapshot that was read ahead of it shows of its row only the key's past tells (`fold.states`).
+        leaves_out = (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0)
+        past_matters = past_matters | (leaves_out & epochs.is_behind_reading(recorded))
     for sweep in sweeps:
         past_matters = past_matters | (base.wants_base() & is_after(sweep, m.PARTITION, m.OFFSET))
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
@@ -280,9 +284,11 @@ def _times(highest: Mapping[int, Row], latest: Mapping[int, Row]) -> dict[int, i
 
 def _without_positions(recorded: Recorded) -> list[Column]:
     """What messages tell that are no changes of the log: another partition may have older ones where keys move."""
-    is_told = F.col(CURRENT) & F.lit(recorded.partitions > 1)
-    reading = F.when(is_told & (F.col(m.OP) == "r"), resends.reach(F.col(m.POSITION)))
-    is_unplaced = resends.is_unplaced() | ((F.col(m.OP) == "d") & F.col(m.POSITION).isNull())
+    is_told, position = F.col(CURRENT) & F.lit(recorded.partitions > 1), F.col(m.POSITION)
+    # Rows of one partition's snapshots are in order, so that none has to be looked into.
+    reached = resends.reach(position) if recorded.partitions > 1 else position
+    reading = F.when(F.col(CURRENT) & (F.col(m.OP) == "r"), reached)
+    is_unplaced = F.col(m.OP).isin(m.TOMBSTONE, "d") & F.col(m.POSITION).isNull()
     delete = F.when(is_told & is_unplaced, F.unix_millis(m.TIME))
     is_alone = fold.effective() & resends.is_unplaced()
     told = [F.max(reading).alias("reading"), F.max(delete).alias("deleted_at")]

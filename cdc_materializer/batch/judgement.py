@@ -28,6 +28,7 @@ class Judgement:
         waiting: those at which one has ended that may yet be of use.
         partial: truncates beside which there are rows of other partitions that have no position.
         wiped: truncates that were applied before they were ignored.
+        passed: those that were ignored before they were applied.
         routed: whether several source tables feed the mirror.
         has_past: whether the batch has the past of some keys, which may not all be those of its messages.
         mends: whether the batch tells what key changes of earlier ones have left out, so that rows may change of which
@@ -43,6 +44,7 @@ class Judgement:
     waiting: tuple[tuple[int, int], ...] = ()
     partial: tuple[tuple[int, int], ...] = ()
     wiped: tuple[tuple[int, int], ...] = ()
+    passed: tuple[tuple[int, int], ...] = ()
     routed: bool = False
     has_past: bool = False
     mends: bool = False
@@ -57,7 +59,7 @@ class Judgement:
 
     def is_applied(self) -> Column:
         """Whether a truncate ends rows."""
-        return F.lit(self.truncate == "apply") | _is_at(self.wiped)
+        return (F.lit(self.truncate == "apply") & ~_is_at(self.passed)) | _is_at(self.wiped)
 
     def is_unreconciled(self) -> Column:
         """Whether a message tells that rows which a snapshot did not show stay."""

@@ -20,7 +20,7 @@ LOGS_MAX = 5000
 
 
 def reached(
-    marker: Marker | None, facts: Facts, applied: Sequence[Truncate], ends: Mapping[int, int]
+    marker: Marker | None, facts: Facts, applied: Sequence[Truncate], ends: Mapping[int, int], truncate: str
 ) -> dict[str, Any]:
     """What a marker says of how far the source has got, by its attributes.
 
@@ -29,6 +29,7 @@ def reached(
         facts: the batch's.
         applied: its truncates that wipe rows.
         ends: where it ends in each partition.
+        truncate: the table's setting.
     """
     alone = marker.alone if marker is not None else 0
     highest = ("positions", "times", "readings", "deleted_at")
@@ -37,7 +38,11 @@ def reached(
         **{name: highest_of(chain(known[name].items(), getattr(facts, name).items())) for name in highest},
         "truncated": _last_truncates(marker, applied),
         "truncates": _count_truncates(marker, applied),
+        "passing": marker.passing_under(truncate) if marker is not None else (),
         "unpaired": facts.unpaired,
+        "epochs": facts.epochs,
+        "source_table": facts.table,
+        "home": facts.home,
         "logs": _logs_after(marker, facts),
         "gtids": _gtids_after(marker, facts),
         "alone": max(alone, ends.get(0, 0)) if len(ends) == 1 else alone,

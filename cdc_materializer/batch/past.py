@@ -14,7 +14,7 @@ from cdc_materializer.marker.snapshots import Sweep
 from cdc_materializer.offsets import Span
 from cdc_materializer.order.epochs import MOVES, Recorded, in_epochs
 from cdc_materializer.order.sweeping import Watch
-from cdc_materializer.order.truncates import Truncate
+from cdc_materializer.order.truncates import Truncate, was_passed_over
 from cdc_materializer.schema.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -118,19 +118,22 @@ class Past:
         return replace(self, lookup=replace(self.lookup, options=replace(self.lookup.options, snapshots=True)))
 
     def wiped(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
-        """Those of all truncates of the past that wipe rows: what one has ended stays so under any setting.
-
-        The mirror remembers how many were applied, and the highest position of these. One that was ignored before that
-        one would have ended nothing more.
-        """
-        told = self.marker or self.recorded
-        return self._ordered(truncates if self.truncate == "apply" else _applied(truncates, told))
+        """Those of all truncates of the past that wipe rows: the setting of the time at which each was read counts."""
+        passing = self.recorded.passing if self.marker is None else self.marker.passing_under(self.truncate)
+        return self._ordered([one for one in truncates if not was_passed_over(one, passing)])
 
     def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
-        """Those of a batch's truncates that wipe rows; where the batch is the whole log, those of the past."""
-        if self.raw is None:
+        """Those of a batch's truncates that wipe rows; of a mirror's whole log, those of its past."""
+        if self.marker is not None:
             return self.wiped(truncates)
         return self._ordered(truncates) if self.truncate == "apply" else ()
+
+    def passed_over(self, truncates: Sequence[Truncate]) -> tuple[tuple[int, int], ...]:
+        """Where the truncates of a mirror's whole log stand that were passed over: partition and offset."""
+        if self.marker is None:
+            return ()
+        passing = self.marker.passing_under(self.truncate)
+        return tuple((one.partition, one.offset) for one in truncates if was_passed_over(one, passing))
 
     def _ordered(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
         """Those that have a place; without a position one is in no order with the rows of other partitions."""
@@ -144,7 +147,9 @@ class Past:
         return any(own <= other and server_of(own) == server_of(other) for own in places for other in read)
 
     def is_known(self, truncates: Sequence[Truncate]) -> bool:
-        """Whether a truncate may have been applied before: none was that is at a higher position."""
+        """Whether a truncate may have been read before: none was applied that is at a higher position, nor ignored."""
+        if self.recorded.passing:
+            return bool(truncates)
         last = {server_of(position): position for position in self.recorded.truncated}
         places = [found.position for found in truncates if found.position is not None]
         return any(own <= last.get(server_of(own), "") for own in places)
@@ -152,14 +157,6 @@ class Past:
     def has_begun(self, sweeps: Sequence[Sweep]) -> bool:
         """Whether the batch has no more than the rest of some snapshot: what it showed, only the past tells."""
         return self.span is not None and any(sweep.begins_before(self.span.start) for sweep in sweeps)
-
-
-def _applied(truncates: Sequence[Truncate], told: Marker | Recorded) -> Sequence[Truncate]:
-    """Those of all truncates up to a batch that were applied, as far as the mirror remembers."""
-    if told.truncates == len(truncates):
-        return truncates
-    last = {server_of(position): position for position in told.truncated}
-    return [one for one in truncates if one.position and one.position <= last.get(server_of(one.position), "")]
 
 
 def changes_of(found: DataFrame, decoders: Decoders, target: TableSchema, past: Past) -> DataFrame:

@@ -40,6 +40,8 @@ SWEPT = "__cdc_swept"
 SEGMENT = "__cdc_segment"
 #: Which insert opened the segment: partition, offset and part; NULL where none did, as behind a delete.
 OPENER = "__cdc_opener"
+#: Whether the message is the insert of a key change.
+_MOVED = "__cdc_is_moved"
 #: Whether the message is the first of its segment that leaves a row.
 _BEGINS = "__cdc_begins"
 #: What the first message of the segment that leaves a row does not have: its segment, and its absent columns.
@@ -168,7 +170,7 @@ def _guard(
         {
             m.OP: F.when(~F.coalesce(repeats, F.lit(False)), F.col(m.OP)),
             **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in inherited},
-            ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & previous[m.OP].isNull() & ~repeats,
+            ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP].isNull() | F.col(key_order.LEADS)) & ~repeats,
             FIRST: previous[m.PARTITION].isNull(),
             TWIN: F.coalesce(previous[ORDER] == F.col(ORDER), F.lit(False)),
         }
@@ -259,8 +261,8 @@ def link() -> Column:
 
 def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
     deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
-    # One that leaves values out is half of a key change, and those are the old key's. Any other one is an upsert.
-    is_moved = effective() & (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0)
+    guarded = guarded.withColumn(_MOVED, _is_moved() if partial.unavailable else F.lit(False))
+    is_moved = F.col(_MOVED)
     inserts = F.sum(is_moved.cast("int")).over(_so_far())
     swept = F.col(SWEPT) if SWEPT in guarded.columns else F.lit(0)
     ended = F.last(F.when(effective(), is_delete()), ignorenulls=True).over(_before())
@@ -290,6 +292,18 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
         }
     )
     return _resolve(lasts, target, carried, partial)
+
+
+def _is_moved() -> Column:
+    """Whether a message is the insert of a key change: one that leaves values out, which are the old key's.
+
+    But where a snapshot has shown the row from after that already, they are the row's own: by then the old key may have
+    been another row's. Any other insert is an upsert.
+    """
+    leaves_out = effective() & (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0)
+    shown = F.last(F.when(effective(), F.struct(m.OP, m.POSITION)), ignorenulls=True).over(_before())
+    is_read = (shown[m.OP] == "r") & (shown[m.POSITION] > resends.reach(F.col(m.POSITION)))
+    return F.when(leaves_out, ~F.coalesce(is_read, F.lit(False))).otherwise(F.lit(False))
 
 
 def _may_begin(partial: Partial) -> bool:

@@ -39,6 +39,7 @@ def check_pair(tables: Tables) -> None:
 
     Raises:
         LakeUnavailable: raw was replaced, emptied or rolled back since, or quarantine was dropped or replaced.
+        ConfigError: the history lacks what was published while it was switched off.
     """
     if tables.mirror is None or tables.mirror.marker is None:
         return
@@ -58,6 +59,11 @@ def check_pair(tables: Tables) -> None:
             what,
             f"Nothing was written. Bring it back, or find in raw again what is held: `cdcm replay {name} --publish`.",
         )
+    # One that was switched on just now begins where the mirror is, and a killed batch leaves it ahead.
+    if tables.history is not None and marker.unkept and marker.offsets.is_ahead_of(marker_of(tables.history).offsets):
+        name = tables.history.name
+        what = f"{name} was switched off for a while, and lacks what became of the rows meanwhile. Nothing was written."
+        raise ConfigError(what, f"Set `history: false`, or rename {name} or drop it: then another one begins.")
 
 
 def check_whole(line: Line, raw: LakeTable) -> None:

@@ -48,6 +48,8 @@ _IDENTITY = ("topic", "partition", "offset", "op")
 _TOLD = "told"
 #: Whether a change is of an earlier message that was held, and that a changed contract lets pass.
 _ADMITTED = "__cdc_admitted"
+#: Whether a change of such a message has been followed by one that readers have seen.
+_PASSED = "__cdc_passed"
 _GONE_VIEW = "__cdc_not_applied"
 
 
@@ -77,14 +79,14 @@ def keep(
     target = decided.decoders.plan.target
     history = _prepare(line, tables.history, decided, marker)
     is_end = functools.reduce(operator.or_, map(sweeping.is_sweep_of, sweeps), F.lit(False))
-    is_told = (F.col(CURRENT) | is_end) & F.col(life.APPLIED)
-    changes = _with_admitted(line, tables, decided).where(is_told | F.col(_ADMITTED)).drop(_ADMITTED)
+    is_told = (F.col(CURRENT) | is_end | F.col(_ADMITTED)) & F.col(life.APPLIED) & ~F.col(_PASSED)
+    changes = _with_admitted(line, tables, decided).where(is_told).drop(_ADMITTED, _PASSED)
     found = rows.change_rows(_with_known(line, tables.mirror, changes, target), target)
     if unseen is not None and tables.mirror is not None:
         live = life.live_rows(line.lake.rows(tables.mirror), target)
         found = found.unionByName(rows.change_rows(swept.changes(live, unseen, sweeps, target), target))
     there = _rows(line, history)
-    known, tried = (there, None)
+    known, tried, seen = there, None, None
     if was_tried:
         seen = _seen_last(line, tables, history, reached, looks)
         known, tried = _told_apart(line, history, there, decided.span, seen)
@@ -94,6 +96,9 @@ def keep(
         found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), known))
     found = in_its_columns(found, history.schema.types, str(history.name))
     gone = _decided_otherwise(tried, found) if tried is not None else None
+    if tried is not None and seen is not None and seen != history.head:
+        lost = _taken_away(tried, there, _rows(line, replace(history, head=seen)))
+        found = found.unionByName(_not_there(lost, found, target), allowMissingColumns=True)
     if sweeps and decided.again:
         gone = _with_ends_told_anew(gone, found, there, sweeps, target)
     if gone is not None:
@@ -124,12 +129,19 @@ def _marker(line: Line, before: LakeTable | None, history: LakeTable, marker: Ma
 
 
 def _with_admitted(line: Line, tables: Tables, decided: Decided) -> DataFrame:
-    """A batch's states, with _ADMITTED: held messages of a row are judged again with its next change."""
+    """A batch's states, with _ADMITTED and _PASSED: held messages of a row are judged again with its next change.
+
+    But what was published behind one has passed it, though quarantine may not know that yet: its run was killed.
+    """
     held = held_messages(line, tables.quarantine) if decided.facts.held else None
-    is_earlier = F.col(life.APPLIED) & ~F.col(CURRENT)
-    if verdict.MAY_CHANGE in decided.states.columns:
-        is_earlier = is_earlier & F.col(verdict.MAY_CHANGE)
-    return with_waiting(decided.states, held, _ADMITTED, is_earlier)
+    states = with_waiting(decided.states, held, _ADMITTED, F.col(life.APPLIED))
+    is_change = ~F.col(m.OP).isin(m.WIPE, m.SWEEP)
+    published = F.col(life.APPLIED) & ~F.col(CURRENT) & ~F.col(_ADMITTED) & is_change
+    last = F.max(F.when(published, F.col(key_order.ORDER))).over(Window.partitionBy(key_order.GROUP))
+    is_passed = F.col(_ADMITTED) & F.coalesce(F.col(key_order.ORDER) < last, F.lit(False))
+    is_asked = F.col(verdict.MAY_CHANGE) if verdict.MAY_CHANGE in states.columns else F.lit(True)
+    told = {_PASSED: is_passed if held is not None else F.lit(False), _ADMITTED: F.col(_ADMITTED) & is_asked}
+    return states.withColumns(told)
 
 
 def _unpublished_looks(line: Line, tables: Tables) -> frozenset[str]:
@@ -173,6 +185,19 @@ def _told_apart(
     near = known.join(places, list(_IDENTITY), "left_semi")
     again = _with_told(near).join(F.broadcast(added), [*_IDENTITY, _TOLD], "left_semi").drop(_TOLD)
     return known.join(places, list(_IDENTITY), "left_anti"), tried.unionByName(again)
+
+
+def _taken_away(tried: DataFrame, there: DataFrame, seen: DataFrame) -> DataFrame:
+    """Ends of rows that readers knew, and in place of which a batch that was never published has told others.
+
+    Args:
+        tried: what such batches have told.
+        there: all that the history has.
+        seen: what it had when readers last knew all of it.
+    """
+    columns, places = [*_IDENTITY, _TOLD], tried.select(*_IDENTITY).distinct()
+    was, now = (_with_told(part.join(places, list(_IDENTITY), "left_semi")) for part in (seen, there))
+    return was.where(F.col("op") == "d").join(now.select(*columns), columns, "left_anti").drop(_TOLD)
 
 
 def _seen_last(line: Line, tables: Tables, history: LakeTable, reached: Offsets, looks: frozenset[str]) -> int | None:

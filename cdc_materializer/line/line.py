@@ -215,7 +215,7 @@ class Line:
         # A marker that has read something and says nothing of it comes from before there were several partitions.
         home = marker.home if marker.home is not None or marker.source_snapshot is None else MOVES
         positions = ("offsets", "positions", "times", "readings", "deleted_at", "epochs", "logs", "gtids")
-        told = (*positions, "truncated", "truncates", "alone")
+        told = (*positions, "truncated", "truncates", "passing", "alone")
         return Recorded(
             **{name: getattr(marker, name) for name in told},
             tolerance=tolerance,
@@ -278,7 +278,8 @@ class Line:
             return known
         at, facts = folded.snapshots, folded.facts
         wiped = tuple((one.partition, one.offset) for one in folded.truncates if self.table.truncate != "apply")
-        known = replace(known, partial=folded.partial, wiped=wiped, unreconciled=at.unreconciled, waiting=at.waiting)
+        known = replace(known, partial=folded.partial, wiped=wiped, passed=folded.passed)
+        known = replace(known, unreconciled=at.unreconciled, waiting=at.waiting)
         return replace(known, routed=facts.routed, has_past=folded.has_past, mends=facts.paired > 0)
 
 

@@ -6,7 +6,7 @@ progress that cannot be read must never be taken for none.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -73,6 +73,8 @@ class Marker:
             counts any more; where the mirror has rows of several servers, of each of them.
         truncates: on a mirror, how many truncates were applied since its log began; None where a version that did not
             count them has written one of its markers.
+        passing: on a mirror, from which offsets on truncates were passed over, and applied again, in turn; a partition
+            that is not named from its first message on.
         refilled: on raw, how many offsets behind its own were read from the topic again (`rebuild.fill`), in all.
         bases: on raw, what each partition's offsets are more than the topic's own: in a topic that was made again they
             go on from where the earlier one's ended.
@@ -91,6 +93,7 @@ class Marker:
         alone: on a mirror, `Recorded.alone` after the batch.
         unpaired: on a mirror, key changes of which it lacks what their deletes will tell.
         topics: on raw, the topics by their numbers where it has several, see `lanes`.
+        unkept: on a mirror, whether the newest batch is in no history.
         settles: on a mirror whose batch ends what is in quarantine, which is written behind its commit: what the batch
             has found wrong adds up to (`tally.wrongs`); None where it ends nothing.
         settled: on quarantine, the newest batch of which that was written; behind LEFT, one that was given up.
@@ -117,6 +120,7 @@ class Marker:
     deleted_at: Mapping[int, int] = field(default_factory=dict)
     truncated: tuple[str, ...] = ()
     truncates: int | None = None
+    passing: tuple[Mapping[int, int], ...] = ()
     refilled: int = 0
     bases: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
@@ -130,6 +134,7 @@ class Marker:
     raw_table: str | None = None
     held_table: str | None = None
     ledger: str | None = None
+    unkept: bool = False
     settles: str | None = None
     settled: str | None = None
     warned: tuple[str, ...] = ()
@@ -146,7 +151,7 @@ class Marker:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
         fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, gtids=GtidSets(), home=None)
-        fresh = replace(fresh, readings={}, deleted_at={})
+        fresh = replace(fresh, readings={}, deleted_at={}, passing=())
         fresh = replace(fresh, snapshots=None, source_table=None, ledger=None, settles=None, warned=(), swapped=None)
         return replace(fresh, untried=(), held_table=None, unpaired=())
 
@@ -154,6 +159,16 @@ class Marker:
     def state(self) -> str:
         """What tells the state that it marks from others: one that was swapped in may end with the batch of another."""
         return self.batch if self.swapped is None else f"{self.batch} {self.swapped.to_text()}"
+
+    def passing_under(self, setting: str) -> tuple[Mapping[int, int], ...]:
+        """`passing`, where truncates are handled as a table's setting says from here on.
+
+        Of a mirror that has applied none, and is from before this was kept, all were passed over.
+        """
+        is_passing, told = len(self.passing) % 2 == 1, self.passing
+        if (setting != "apply") == is_passing:
+            return told
+        return ({},) if not told and self.truncates == 0 else (*told, dict(self.offsets))
 
     def untold(self, before: Self | None) -> tuple[str, ...]:
         """Those of `untried` that quarantine has not been told of since a batch could judge them.
@@ -199,9 +214,10 @@ class Marker:
             "deleted-at": write(self.deleted_at) if self.deleted_at else None,
             "truncated": _told_positions(self.truncated) or None,
             "truncates": None if self.truncates is None else str(self.truncates),
+            "passing": _told_offsets(self.passing),
             "refilled": str(self.refilled) if self.refilled else None,
             "bases": write(self.bases) if self.bases else None,
-            "epochs": f"[{','.join(map(write, self.epochs))}]" if self.epochs else None,
+            "epochs": _told_offsets(self.epochs),
             "logs": write(self.logs) if self.logs else None,
             "gtids": self.gtids.to_json() if self.gtids.sets else None,
             "adopted": json.dumps([found.to_json() for found in self.adopted]) if self.adopted else None,
@@ -213,6 +229,7 @@ class Marker:
             "raw-table": self.raw_table,
             "held-table": self.held_table,
             "ledger": self.ledger,
+            "unkept": "true" if self.unkept else None,
             "settles": self.settles,
             "settled": self.settled,
             "warned": json.dumps(self.warned) if self.warned else None,
@@ -257,6 +274,7 @@ class Marker:
             counts={name: as_offset(count) for name, count in read_object(_text(summary, "counts")).items()},
             truncated=_read_positions(summary, "truncated"),
             truncates=truncates,
+            passing=tuple(read_offsets(found) for found in _objects(summary, "passing")),
             refilled=as_number(summary.get(MARKER_PREFIX + "refilled", "0"), "refilled"),
             bases=read_partitions(summary.get(MARKER_PREFIX + "bases", "{}"), as_offset),
             epochs=tuple(read_offsets(found) for found in _objects(summary, "epochs")),
@@ -270,6 +288,7 @@ class Marker:
             raw_table=summary.get(MARKER_PREFIX + "raw-table"),
             held_table=summary.get(MARKER_PREFIX + "held-table"),
             ledger=summary.get(MARKER_PREFIX + "ledger"),
+            unkept=MARKER_PREFIX + "unkept" in summary,
             settles=_digest(summary, "settles"),
             settled=summary.get(MARKER_PREFIX + "settled"),
             warned=tuple(as_text(rule) for rule in _list(summary, "warned")),
@@ -281,6 +300,10 @@ class Marker:
             unpaired=tuple(Unpaired.from_json(one) for one in _list(summary, "unpaired")),
             version=version,
         )
+
+
+def _told_offsets(found: Sequence[Mapping[int, int]]) -> str | None:
+    return f"[{','.join(map(write, found))}]" if found else None
 
 
 def is_unsettled(mirror: Marker | None, quarantine: Marker | None) -> bool:

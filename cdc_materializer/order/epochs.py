@@ -55,6 +55,7 @@ class Recorded:
         epochs: where each epoch after the first begins in each partition, oldest first.
         logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
         gtids: the transactions that were read of logs whose servers number them.
+        passing: as `Marker.passing`.
         truncates: how many truncates were applied to the mirror since its log began; None where its marker is of a
             version that did not say.
         exact: whether what was sent before is told from all that a key has shown, see `resends`.
@@ -78,6 +79,7 @@ class Recorded:
     offsets: Mapping[int, int] = field(default_factory=dict)
     truncated: tuple[str, ...] = ()
     truncates: int | None = None
+    passing: tuple[Mapping[int, int], ...] = ()
     partitions: int = 1
     topics: int = 1
     alone: int = 0
@@ -188,11 +190,7 @@ def current_epoch(recorded: Recorded) -> Column:
 def _is_concerned(beginning: Mapping[int, int]) -> Column:
     """Whether an epoch is one of the partition's server."""
     others = {topic_of(partition) for partition, offset in beginning.items() if offset == NEVER}
-    return ~_topic().isin(*others) if others else F.lit(True)
-
-
-def _topic() -> Column:
-    return F.floor(F.col(m.PARTITION) / WIDTH)
+    return ~F.floor(F.col(m.PARTITION) / WIDTH).isin(*others) if others else F.lit(True)
 
 
 def went_back(recorded: Recorded, comparable: Column, shown: Column, new_in_key: Column) -> dict[str, Column]:
@@ -263,6 +261,11 @@ def is_late_reading(recorded: Recorded) -> Column:
         return F.lit(False)
     is_behind = (F.col(m.POSITION) < _highest(recorded.readings, recorded)) | _may_be_deleted(recorded)
     return (F.col(m.OP) == "r") & is_behind
+
+
+def is_behind_reading(recorded: Recorded) -> Column:
+    """Whether a change is from before a row of a snapshot that was read."""
+    return F.coalesce(F.col(m.POSITION) < _highest(recorded.readings, recorded), F.lit(False))
 
 
 def _may_be_deleted(recorded: Recorded) -> Column:

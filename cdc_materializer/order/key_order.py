@@ -21,6 +21,8 @@ GROUP = "__cdc_group"
 ORDER = "__cdc_order"
 #: Whether nothing but the records' timestamps says where a message stands among those of its key.
 AMBIGUOUS = "__cdc_ambiguous"
+#: Whether a message is the first of its key in its partition, where others may have the key too.
+LEADS = "__cdc_leads"
 #: The position that a message's key had reached by the time at which it was written.
 _REACHED = "__cdc_reached"
 #: What comes behind a delete at its very place, and in this order, where partitions share the place (§2.4).
@@ -48,12 +50,14 @@ def ordered(
     """
     ends = F.coalesce(F.col(m.OP) == m.SWEEP, F.lit(False))
     position, rank, time, several = F.lit(""), F.lit(0), F.lit(0).cast("timestamp"), F.lit(False)
+    leads = F.lit(False)
     if recorded.partitions > 1 and not recorded.keys_stay:
         of_partition = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
         so_far = of_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
         own = F.when(~ends, F.col(m.POSITION))
         told = F.coalesce(own, F.lit(""))
         is_own = F.coalesce(F.lag(m.OP).over(of_partition) == "d", F.lit(False))
+        leads = F.lag(m.PARTITION).over(of_partition).isNull()
         if recorded.forgets:
             written = F.max(own).over(Window.partitionBy(GROUP).orderBy(m.TIME))
             reached = F.when(~is_own, written)
@@ -70,7 +74,7 @@ def ordered(
     told_by = {"position": position, "rank": rank, "time": time}
     fields = [*[by.alias(name) for name, by in told_by.items()], *map(F.col, (m.OFFSET, m.PARTITION, m.PART))]
     place = F.struct(*([behind(sweeps).alias("behind"), ends.alias("ends")] if sweeps else []), *fields)
-    return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
+    return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False)), LEADS: leads})
 
 
 def _place(own: Column, told: Column, truncates: Sequence[Truncate]) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -60,6 +60,11 @@ def first_sent(truncates: Iterable[Truncate], earlier: Iterable[Truncate] = ()) 
             found.append(truncate)
         known.add(_place(truncate))
     return tuple(found)
+
+
+def was_passed_over(truncate: Truncate, passing: Sequence[Mapping[int, int]]) -> bool:
+    """Whether a truncate was ignored when it was read, see `Marker.passing`."""
+    return sum(truncate.offset >= since.get(truncate.partition, 0) for since in passing) % 2 == 1
 
 
 def _place(truncate: Truncate) -> tuple[str | None, str | None, int]:

@@ -1,16 +1,19 @@
 """What history keeps of a batch that readers of the mirror never saw: nothing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
 from cdc_materializer import crash_points
 from cdc_materializer.adopt import Decision, adopt_table
-from cdc_materializer.config import Config
-from cdc_materializer.errors import EXIT_BUG, ContractBlocked, UsageError
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import EXIT_BUG, ConfigError, ContractBlocked, UsageError
 from cdc_materializer.names import TableName
+from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import (
     EPOCH,
@@ -22,6 +25,7 @@ from cdc_materializer.testing import (
     write_recorded_topic,
 )
 from tests.spark import processes
+from tests.spark.kills import is_killed
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.processes import MIRROR, THINGS, TOPIC, add_changes, content
 
@@ -162,3 +166,96 @@ def _prices(config: Config) -> list[tuple[int, int | None, int]]:
     """The changes of the history: offset, the price before, and after."""
     found = sorted(content(config)[str(MIRROR.history)], key=lambda row: row["offset"])
     return [(row["offset"], row["before"] and row["before"]["price"], row["after"]["price"]) for row in found]
+
+
+def _send(config: Config, changes: Sequence[tuple[str, int, int | None, int, str]]) -> None:
+    """The topic with these changes: operation, key, price, place in the log, and what the snapshot says of it."""
+    topic, schema = TopicBuilder(TOPIC), connect_envelope_schema("t", _COLUMNS)
+    for op, key, price, lsn, snapshot in changes:
+        row = None if price is None else {"id": key, "price": price}
+        before = {"id": key, "price": None} if row is None else None
+        change = debezium_envelope(op, before, row, lsn=lsn, snapshot=snapshot)
+        topic.add(
+            debezium_json({"id": key}, connect_key_schema("t", {"id": _COLUMNS["id"]})), debezium_json(change, schema)
+        )
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages)
+
+
+def _told(config: Config) -> list[tuple[str, int, int | None, int | None]]:
+    """The history's rows: operation, offset, the price before, and after."""
+    found = sorted(content(config)[str(MIRROR.history)], key=lambda row: (row["offset"], row["op"]))
+    sides = [[row[side] and row[side]["price"] for side in ("before", "after")] for row in found]
+    return [(row["op"], row["offset"], *side) for row, side in zip(found, sides, strict=True)]
+
+
+def test_the_end_of_a_row_that_a_killed_release_has_told_anew_is_told_as_readers_knew_it(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A complete snapshot has ended it; the release would have made another row of it, and nobody asks for it again."""
+    _allow(tmp_path, "[]", 99)
+    config = processes.pipeline(tmp_path, records_max=9, contract="contract.yaml", snapshot_sweep=True)
+    changes = [("c", 1, 1, 10, "false"), ("u", 1, 100, 20, "false"), ("r", 2, 5, 100, "first")]
+    changes += [("r", 3, 5, 100, "last"), ("u", 2, 6, 110, "false")]
+    for count in (1, 2, 4):
+        _send(config, changes[:count])
+        assert run_once(config, spark).exit_code == 0
+    known = _told(config)
+    _allow(tmp_path, "[]", 999)
+    letting = load_config(config.path)
+    assert is_killed(monkeypatch, "history.published", lambda: release_held(letting, str(MIRROR), Wanted(), spark))
+    tried = _told(letting)
+
+    _send(letting, changes)
+    assert run_once(letting, spark).exit_code == 0
+
+    assert ("d", 3, 1, None) in known
+    assert [row for row in tried if row[1] in {1, 3}] == [("u", 1, 1, 100), ("d", 3, 100, None), ("r", 3, None, 5)]
+    assert _told(letting) == [*known, ("u", 4, 5, 6)]
+
+
+def test_what_was_held_until_a_killed_run_published_behind_it_is_no_change_of_the_row(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quarantine was not told, and the contract lets it pass by now; readers never saw it."""
+    _allow(tmp_path, "[]", 99)
+    config = processes.pipeline(tmp_path, records_max=9, contract="contract.yaml")
+    changes = [("c", 1, 1, 10, "false"), ("u", 1, 100, 20, "false"), ("u", 1, 2, 30, "false"), ("u", 1, 3, 40, "false")]
+    for count in (1, 2):
+        _send(config, changes[:count])
+        assert run_once(config, spark).exit_code == 0
+    _send(config, changes[:3])
+    assert is_killed(monkeypatch, "mirror.published", lambda: run_once(config, spark))
+    _allow(tmp_path, "[]", 999)
+    letting = load_config(config.path)
+    _send(letting, changes)
+    assert run_once(letting, spark).exit_code == 0
+
+    assert _told(letting) == [("c", 0, None, 1), ("u", 2, 1, 2), ("u", 3, 2, 3)]
+
+
+def test_a_history_that_was_switched_off_meanwhile_is_not_gone_on_with(spark: "SparkSession", tmp_path: Path) -> None:
+    """It lacks what became of the rows; moved away, another one begins."""
+    config = processes.pipeline(tmp_path, records_max=9)
+    changes = [("c", 1, 1, 10, "false"), ("u", 1, 2, 20, "false"), ("u", 1, 3, 30, "false")]
+    for count, is_on in ((1, True), (2, False)):
+        _send(config, changes[:count])
+        _switch(config.path, is_on=is_on)
+        assert run_once(load_config(config.path), spark).exit_code == 0
+    _send(config, changes)
+    again = _switch(config.path, is_on=True)
+    report = run_once(again, spark)
+    lake = config.root / "lake"
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{lake}/catalog.db", warehouse=f"file://{lake}/warehouse")
+    catalog.drop_table(str(MIRROR.history))
+    begun = run_once(again, spark)
+
+    assert (report.exit_code, begun.exit_code) == (ConfigError.exit_code, 0)
+    assert "was switched off" in str(report.tables[0].error)
+    assert _told(again) == [("u", 2, 2, 3)]
+
+
+def _switch(path: Path, *, is_on: bool) -> Config:
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    found["tables"][0]["history"] = is_on
+    path.write_text(yaml.safe_dump(found), encoding="utf-8")
+    return load_config(path)

@@ -64,7 +64,9 @@ def _read(file: int, pos: int, number: int, marker: Marker | None = None) -> Mar
     """The marker behind a batch that ends in a transaction."""
     gtids = GtidSets({_LOG: {0: ((number, number),)}}, {0: (_LOG, number)})
     facts = Facts(positions={0: _position(file, pos)}, gtids=gtids)
-    return replace(Marker("p", "b", "t", None, Offsets(), {}, None, None, {}), **reached(marker, facts, (), {}))
+    return replace(
+        Marker("p", "b", "t", None, Offsets(), {}, None, None, {}), **reached(marker, facts, (), {}, "apply")
+    )
 
 
 def test_a_batch_goes_on_with_the_transaction_that_the_last_one_ended_in() -> None:
@@ -103,8 +105,8 @@ def test_more_logs_than_any_database_has_stop_the_table() -> None:
     logs = {f"gtid:{number}": 1 for number in range(LOGS_MAX)}
     marker = replace(Marker("p", "b", "t", None, Offsets(), {}, None, None, {}), logs=logs)
 
-    assert reached(marker, Facts(logs={"gtid:7": 5}), (), {})["logs"] == logs | {"gtid:7": 5}
+    assert reached(marker, Facts(logs={"gtid:7": 5}), (), {}, "apply")["logs"] == logs | {"gtid:7": 5}
     with pytest.raises(BatchBlocked, match="5,000 logs"):
-        reached(marker, Facts(logs={"gtid:new": 1}), (), {})
+        reached(marker, Facts(logs={"gtid:new": 1}), (), {}, "apply")
     beyond = replace(marker, logs=logs | {"gtid:new": 1})
-    assert len(reached(beyond, Facts(logs={"gtid:new": 2}), (), {})["logs"]) == LOGS_MAX + 1
+    assert len(reached(beyond, Facts(logs={"gtid:new": 2}), (), {}, "apply")["logs"]) == LOGS_MAX + 1

@@ -20,6 +20,7 @@ from cdc_materializer.marker.marker import (
 from cdc_materializer.marker.swapped import Swapped
 from cdc_materializer.marker.unpaired import UNPAIRED_MAX, Unpaired, newest
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.order.truncates import Truncate, was_passed_over
 
 BEFORE = Marker("p", "a", "t", None, Offsets({0: 9, 1: 2}), {}, None, None, {"read": 4, STOPPED: 1}, settled="a")
 BATCH = Marker("p", "b", "t", None, Offsets({0: 5, 2: 1}), {}, None, None, {"read": 5}, ledger="1 2", settles="17")
@@ -119,6 +120,32 @@ def test_a_mirror_names_the_table_that_holds_what_is_held_of_it() -> None:
 
     assert Marker.from_summary(named.to_summary()) == named
     assert Marker.begin(named).held_table is None
+
+
+def test_where_truncates_are_passed_over_is_remembered() -> None:
+    """From the first message on where it is so from the beginning, and else from where the setting has changed."""
+    begun = replace(BATCH, truncates=0, offsets=Offsets())
+    applied = replace(BATCH, truncates=2)
+    passing = replace(applied, passing=applied.passing_under("ignore"), offsets=Offsets({0: 8, 2: 3}))
+    again = passing.passing_under("apply")
+    read = Marker.from_summary(replace(passing, passing=again).to_summary())
+
+    assert (begun.passing_under("apply"), begun.passing_under("stop")) == ((), ({},))
+    assert (applied.passing_under("apply"), passing.passing) == ((), ({0: 5, 2: 1},))
+    assert (passing.passing_under("stop"), again) == (passing.passing, ({0: 5, 2: 1}, {0: 8, 2: 3}))
+    assert read is not None
+    assert read.passing == again
+    assert Marker.begin(read).passing == ()
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "is_passed"), [(0, 4, False), (0, 5, True), (0, 8, False), (2, 2, True), (1, 0, False)]
+)
+def test_a_truncate_is_what_it_was_when_it_was_read(partition: int, offset: int, is_passed: bool) -> None:  # noqa: FBT001 - a case
+    """In each partition by its offset; one that no switch names was added since, and the last of them counts."""
+    passing = ({0: 5, 2: 1}, {0: 8, 2: 3})
+
+    assert was_passed_over(Truncate(None, partition, offset), passing) is is_passed
 
 
 def test_a_log_that_is_read_once_more_has_neither_truncates_nor_a_swap() -> None:

@@ -10,7 +10,7 @@ from cdc_materializer.offsets import Offsets
 
 def _after(marker: Marker | None, facts: Facts) -> Marker:
     begun = marker or Marker("p", "b", "t", None, Offsets(), {}, None, None, {})
-    return replace(begun, **reached(marker, facts, (), {}))
+    return replace(begun, **reached(marker, facts, (), {}, "apply"))
 
 
 def test_the_latest_change_is_kept_behind_one_of_a_long_transaction() -> None:
