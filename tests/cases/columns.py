@@ -1,7 +1,6 @@
 """The types of columns as golden cases spell them, and how Avro and JSON with a schema carry them."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Context, Decimal
@@ -33,16 +32,30 @@ _NAMED = {
     },
     "json": ("string", "io.debezium.data.Json"),
     "uuid": ("string", "io.debezium.data.Uuid"),
+    "xml": ("string", "io.debezium.data.Xml"),
+    "ltree": ("string", "io.debezium.data.Ltree"),
+    "tsvector": ("string", "io.debezium.data.Tsvector"),
 }
+#: Likewise of those that tell which values there are, `debeziumenum<a,b>`.
+_ALLOWED = {"debeziumenum": "io.debezium.data.Enum", "debeziumset": "io.debezium.data.EnumSet"}
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
 #: As many digits as a number has.
 _EXACT = Context(prec=1_000)
 #: Structs by what a case calls them, with their names in schemas: any, and the transaction of Debezium's envelope.
 _STRUCTS = {"struct": "test.Struct", "transaction": "event.block"}
-#: What parts the fields of a struct, and not a decimal's digits from its scale.
-_BETWEEN = re.compile(r",(?![^(]*\))")
 _PADDING: dict[str, Any] = {"string": "", "boolean": False, "bytes": b"", "float32": 0.0, "float64": 0.0}
+
+
+def _parts(fields: str) -> Iterator[str]:
+    """The fields of a struct; a comma inside brackets is between a decimal's digits, or the fields of a part."""
+    start = depth = 0
+    for at, letter in enumerate(fields):
+        depth += (letter in "(<") - (letter in ")>")
+        if letter == "," and not depth:
+            yield fields[start:at]
+            start = at + 1
+    yield fields[start:]
 
 
 @dataclass(frozen=True)
@@ -83,9 +96,10 @@ class ColumnType:
             return cls("bytes", optional, _DECIMAL, precision, scale)
         kind, parted, rest = plain.partition("<")
         if parted and kind in _STRUCTS:
-            fields = _BETWEEN.split(rest.removesuffix(">"))
-            parts = (part.split(":") for part in fields)
-            return cls("struct", optional, _STRUCTS[kind], fields={name: cls.parse(kind) for name, kind in parts})
+            parts = (part.partition(":") for part in _parts(rest.removesuffix(">")))
+            return cls("struct", optional, _STRUCTS[kind], fields={name: cls.parse(kind) for name, _, kind in parts})
+        if parted and kind in _ALLOWED:
+            return cls("string", optional, _ALLOWED[kind], parameters=(("allowed", rest.removesuffix(">")),))
         if plain.startswith("enum<"):
             symbols = plain.removeprefix("enum<").removesuffix(">").split(",")
             return cls("string", optional, symbols=tuple(symbols))
@@ -137,7 +151,8 @@ class ColumnType:
             found |= {"scale": self.scale, "precision": self.precision, "logicalType": "decimal"}
             found["connect.parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
         if self.parameters:
-            found = {"type": found, "connect.parameters": dict(self.parameters)}
+            found = {"type": found} if isinstance(found, str) else found
+            found["connect.parameters"] = dict(self.parameters)
         if self.default is not None:
             # A default that is not null puts its type first.
             found = {**(found if isinstance(found, dict) else {"type": found}), "connect.default": self.default}

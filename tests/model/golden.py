@@ -20,6 +20,8 @@ _STEPS = {"messages", "register"}
 _IGNORED = ("Heartbeat", "TransactionMetadataValue", "SchemaChangeValue", "Notification", "MessageValue")
 #: Types whose values the mirror shows as the case writes them, or nearly so.
 _PLAIN = {"boolean", "int16", "int32", "int64", "string", "bytes", "array", "map"}
+#: Names of types that are texts, and shown as they are.
+_TEXTS = tuple(f".data.{name}" for name in ("Uuid", "Json", "Xml", "Ltree", "Tsvector", "Enum", "EnumSet"))
 
 
 def unread_because(case: Case) -> str | None:
@@ -45,7 +47,7 @@ def _typed(text: str) -> ColumnType:
 
 
 def _is_plain(kind: ColumnType) -> bool:
-    return kind.literal in _PLAIN and (not kind.name or kind.name.endswith((".Uuid", ".Json")))
+    return kind.literal in _PLAIN and (not kind.name or kind.name.endswith(_TEXTS))
 
 
 class Reading:

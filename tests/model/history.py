@@ -5,7 +5,7 @@ began, change keys, leave long texts untouched, truncate. The connector takes a 
 incremental snapshot while changes go on, or the whole table while its stream waits; it loses its place in the log and
 takes a new snapshot, sometimes in two attempts; and after a crash it sends a suffix of what it had sent again. After
 every event that is sent for the first time the model knows which rows the table must show (changelog-semantics §1.5,
-§2.2).
+§2.2); also where a complete snapshot ends the rows that it does not show.
 
 Where histories change columns, the table has a second long text, `memo`, that is dropped now and then and later added
 anew. Messages of a time without it do not have it at all, so the mirror keeps what the row has shown (§0 rule 12).
@@ -55,6 +55,7 @@ class Event:
         era: how often the connector had lost its place in the log.
         settled: whether the table is as some transaction left it; not so while the stream is behind a snapshot.
         columns: of the database's table when it happened, besides the key.
+        swept: of a complete snapshot's last record, the keys whose rows it ends, where snapshots do.
     """
 
     op: str
@@ -70,6 +71,7 @@ class Event:
     era: int = 0
     settled: bool = True
     columns: tuple[str, ...] = COLUMNS
+    swept: frozenset[int] = frozenset()
 
     @property
     def position(self) -> tuple[int, int]:
@@ -98,7 +100,7 @@ class Database:
 
     Attributes:
         chance: of what happens in all of them.
-        lsn: the log's end.
+        lsn: the log's end; numbers get longer in most lives, so that text would be in another order.
         commit: LSN of the last commit that the connector has seen; none before its first.
         clock: in milliseconds.
         columns: that the table has now, besides the key.
@@ -107,7 +109,7 @@ class Database:
     """
 
     chance: random.Random
-    lsn: int = 1_000
+    lsn: int = 9_000
     commit: int | None = None
     clock: int = 1_760_000_000_000
     columns: tuple[str, ...] = COLUMNS
@@ -141,6 +143,8 @@ class History:
         restored: bool = False,
         crosses: bool = False,
         returns: bool = False,
+        lasting: bool = False,
+        sweeps: bool = False,
     ) -> None:
         """Live through about so many changes.
 
@@ -154,8 +158,13 @@ class History:
             restored: whether the database is restored in the end, and read again from lower positions.
             crosses: whether keys of a shared table change to such as go to another partition.
             returns: whether keys change to such as were there before, too.
+            lasting: whether transactions stay open while other things happen, snapshots too; columns do not change
+                then. The connector always sees another commit between a snapshot and a change that was open then. If it
+                saw none, the change's position would be below the reading's, and a copy of both would end with the
+                reading: that once more is news, and the change is not.
+            sweeps: whether a complete snapshot ends the rows that it does not show.
         """
-        self._is_restored, self._returns = restored, returns
+        self._is_restored, self._returns, self._sweeps = restored, returns, sweeps
         self._stays = shared is not None and not crosses
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._database = shared or database(self._random, columns_change=columns_change)
@@ -170,7 +179,10 @@ class History:
         self._written: dict[int, tuple[int, int]] = {}
         self._era = 0
         self._began = False
-        self._reuses_keys = True
+        self._lasting = lasting
+        self._running: list[_Transaction] = []
+        self._behind: list[Event] | None = None
+        self._ahead: set[int] = set()
         self.events: list[Event] = []
 
     def live(self) -> list[Event]:
@@ -180,6 +192,15 @@ class History:
         if self._is_restored:
             self._restore()
         return self.events
+
+    def go_on(self, count: int) -> None:
+        """Insert so many rows, each in a transaction of its own, so that all partitions get behind what was read."""
+        for _ in range(count):
+            own = _Transaction()
+            self._insert(own, self._new_key())
+            self._emit([replace(event, commit=self._database.commit) for event in own.events])
+            self._rows |= {key: row for key, row in own.rows.items() if row is not None}
+            self._database.commit = self._database.tick()
 
     @property
     def ghosts(self) -> Rows:
@@ -205,7 +226,7 @@ class History:
             self._snapshot()
             return True
         chosen = self._random.random()
-        if chosen < 0.05 and not self._is_shared:
+        if chosen < 0.05 and not self._is_shared and self._may_truncate():
             self._emit(self._truncate())
         elif chosen < 0.14 and self._rows:
             self._incremental_chunk()
@@ -233,17 +254,22 @@ class History:
     # --- transactions
     # -------------------------------------------------------------------------------------------------------
 
+    def _may_truncate(self) -> bool:
+        """A truncate waits for whoever has changed the table."""
+        return not any(transaction.events for transaction in self._running)
+
     def _commit_some(self, *, may_alter: bool = True) -> list[Event]:
         if may_alter:
             self._database.alter()
         self._follow_columns()
-        running = [_Transaction() for _ in range(self._random.randint(1, 3))]
+        running = self._running + [_Transaction() for _ in range(self._random.randint(1, 3) - len(self._running))]
         for _ in range(self._random.randint(1, 6)):
             self._change(self._random.choice(running), running)
         self._random.shuffle(running)
+        self._running = [one for one in running if self._lasting and self._random.random() < 0.5]
         events = []
         for transaction in running:
-            if transaction.events:
+            if transaction.events and not any(transaction is one for one in self._running):
                 events += [replace(event, commit=self._database.commit) for event in transaction.events]
                 self._database.commit = self._database.tick()
                 for key, row in transaction.rows.items():
@@ -255,7 +281,7 @@ class History:
         locked = {key for other in running if other is not own for key in other.rows}
         seen = {**self._rows, **own.rows}
         alive = sorted(key for key, row in seen.items() if row is not None and key not in locked)
-        gone = sorted(key for key, row in seen.items() if row is None and key not in locked and self._reuses_keys)
+        gone = sorted(key for key, row in seen.items() if row is None and key not in locked and self._reuses_keys())
         choice = self._random.random()
         if not alive or choice < 0.3:
             # Also a key that this transaction has deleted: delete and insert of one key share a commit time.
@@ -269,7 +295,16 @@ class History:
         elif choice < self._deleting:
             self._delete(own, key)
         else:
-            self._move(own, key, row, self._former_key(locked, alive))
+            self._move(own, key, row, self._former_key(own, locked, alive))
+
+    def _reuses_keys(self) -> bool:
+        """Whether a row may have the key of one that is gone: not behind a snapshot where columns change.
+
+        A column that is dropped keeps its value until the row's end, and neither a snapshot nor an insert tells of it.
+        Where that end is behind a snapshot and comes again in a partition that was added, its place is before the
+        snapshot's, or it is no news any more: the value stays or goes as the partitions are read.
+        """
+        return self._behind is None or self._columns == COLUMNS
 
     def _insert(self, own: _Transaction, key: int) -> None:
         row = self._new_row()
@@ -289,10 +324,17 @@ class History:
         lsn = self._database.tick()
         own.events += [self._event("d", key, None, lsn), self._event("tombstone", key, None, lsn)]
 
-    def _former_key(self, locked: set[int], alive: Collection[int]) -> int | None:
-        """A key that no row has, and that one had: of this life's, and where nobody else writes."""
+    def _former_key(self, own: _Transaction, locked: set[int], alive: Collection[int]) -> int | None:
+        """A key that no row has, and that one had: of this life's, and where nobody else writes.
+
+        While a snapshot is read, none that had one in the meantime: the stream ends what was read of the key, as if
+        that were the row from before, and then nothing has the value that an insert at the key leaves out. Nor one that
+        the transaction itself has freed, if it may be committed behind a snapshot.
+        """
         former = {event.key for event in self.events if event.key is not None and event.key not in {*locked, *alive}}
-        if not (self._returns and self._reuses_keys and former and self._random.random() < 0.5):
+        if self._behind is not None or self._lasting:
+            former -= {event.key for event in (*(self._behind or ()), *own.events)}
+        if not (self._returns and self._reuses_keys() and former and self._random.random() < 0.5):
             return None
         return self._random.choice(sorted(former))
 
@@ -327,7 +369,14 @@ class History:
 
     def _snapshot(self) -> None:
         lsn = self._database.tick()
-        self._emit([self._snapshot_of(key, "true", lsn) for key in self._rows])
+        self._emit(
+            [self._snapshot_of(key, mark, lsn) for key, mark in zip(self._rows, _marks(len(self._rows)), strict=True)]
+        )
+        # Of one row the marks tell no beginning, and of none there is no record.
+        if self._sweeps and len(self._rows) > 1:
+            swept = frozenset(self._shown.keys() - self._rows.keys())
+            self._shown = {key: row for key, row in self._shown.items() if key in self._rows}
+            self.events[-1] = replace(self.events[-1], swept=swept)
         self._database.commit = None
 
     def _incremental_chunk(self) -> None:
@@ -339,7 +388,12 @@ class History:
         touched = {event.key for event in self.events[opened:]}
         # The connector's own clock: later than changes that the stream has yet to send.
         wall = self._database.clock + 600_000
+        if self._lasting:
+            # The row that closes the window: how far the stream is says nothing of changes that are not committed yet.
+            self._database.tick()
         self._emit([self._snapshot_of(key, "incremental", None, ts_ms=wall) for key in sorted(chunk - touched)])
+        if self._lasting:
+            self._database.commit = self._database.tick()
 
     def _blocking_snapshot(self) -> None:
         """The stream waits while the table is read, and then goes on from where it was: behind the snapshot.
@@ -347,27 +401,33 @@ class History:
         Meanwhile columns change once at most. Of a column that is dropped and added anew, the reading is NULL and newer
         than a value that the stream tells behind it: which of them a row shows depends on what is sent again.
         """
-        self._reuses_keys = False
-        behind, known = [], self._database.alterations
+        self._behind, known = [], self._database.alterations
         for _ in range(self._random.randint(1, 3)):
-            if not self._is_shared and self._random.random() < 0.1:
-                behind += self._truncate()
+            if not self._is_shared and self._random.random() < 0.1 and self._may_truncate():
+                self._behind += self._truncate()
             else:
-                behind += self._commit_some(may_alter=self._database.alterations == known)
-        self._reuses_keys = True
+                self._behind += self._commit_some(may_alter=self._database.alterations == known)
+        behind, self._behind = self._behind, None
         first = len(self.events)
         self._snapshot()
+        self._ahead = set(self._rows)
         self._emit(behind)
+        self._ahead = set()
         # Of another table.
         self._database.commit = self._database.tick()
         self.events[first:-1] = [replace(event, settled=False) for event in self.events[first:-1]]
 
     def _lose_place(self) -> None:
-        """A slot is lost: what happens then is never sent, and the next snapshot shows only rows that are there."""
+        """A slot is lost: what happens then is never sent, and the next snapshot shows only rows that are there.
+
+        Nor does a new slot begin before the transactions that are running have ended: they are rolled back.
+        """
         self._era += 1
+        self._running = []
         for _ in range(self._random.randint(1, 2)):
             for _ in range(self._random.randint(1, 3)):
                 _ = self._truncate() if not self._is_shared and self._random.random() < 0.1 else self._commit_some()
+                self._running = []
             self._snapshot()
 
     def _restore(self) -> None:
@@ -386,11 +446,7 @@ class History:
         self._rows |= {key: self._new_row() for key in range(2, self._next_key) if self._random.random() < 0.3}
         self._snapshot()
         for _ in range(self._random.randint(1, 6)):
-            own = _Transaction()
-            self._insert(own, self._new_key())
-            self._emit([replace(event, commit=self._database.commit) for event in own.events])
-            self._rows |= {key: row for key, row in own.rows.items() if row is not None}
-            self._database.commit = self._database.tick()
+            self.go_on(1)
             if self._random.random() < 0.3:
                 self._database.clock += 1
                 self._emit(self._truncate())
@@ -421,17 +477,19 @@ class History:
                 self._shown[event.key] = self._shown_after(event.key, event.after, event)
                 found = replace(found, shown=self._shown[event.key])
                 self._written[event.key] = event.position
+            self._ahead.discard(event.key or 0)
             self.events.append(found)
 
     def _shown_after(self, key: int, image: Row, event: Event) -> Row:
         """The row that an image makes: absent columns stay, and a row that comes from another key begins with none.
 
-        A text that was left untouched is the row's own, or the one that the old key's row had at its delete.
+        A text that was left untouched is the row's own, or the one that the old key's row had at its delete. It is the
+        row's own, too, where a snapshot has read the row before the stream tells how it came to its key.
         """
-        before: Row = {}
-        left_out = self._ended.get(event.lsn or 0, {})
-        if event.op != "c" or UNAVAILABLE not in image.values():
-            before = left_out = self._shown.get(key, {})
+        comes = event.op == "c" and UNAVAILABLE in image.values()
+        own = self._shown.get(key, {})
+        before = {} if comes else own
+        left_out = self._ended.get(event.lsn or 0, {}) if comes and key not in self._ahead else own
         told = {name: left_out.get(name) if value == UNAVAILABLE else value for name, value in image.items()}
         return {**dict.fromkeys(self._columns), **before, **told}
 
@@ -449,6 +507,11 @@ class History:
             long = f"long {self._random.random()} " + "y" * 20
             row["memo"] = self._random.choice((None, "short", long, long, long))
         return row
+
+
+def _marks(count: int) -> list[str]:
+    """What the connector writes into `source.snapshot` of so many rows of one table."""
+    return ["first", *["true"] * (count - 2), "last"] if count > 1 else ["last"] * count
 
 
 def database(chance: random.Random, sharing: int = 1, *, columns_change: bool = False) -> Database:
@@ -580,7 +643,7 @@ def topic(
 
 
 def decoded(message: Sent) -> reference.Message:
-    """A message as the reference fold reads it."""
+    """A message as the reference fold reads it; of a deleted row it tells no more than that its columns were there."""
     event = message.event
     image = event.after
     if image is not None:
@@ -595,7 +658,7 @@ def decoded(message: Sent) -> reference.Message:
         streaming=event.op != "r",
         time=message.time,
         source_ms=event.ts_ms,
-        before={**dict.fromkeys(event.columns), "qty": 0} if event.op == "d" else None,
+        before={"id": 0, **dict.fromkeys(event.columns), "qty": 0} if event.op == "d" else None,
     )
 
 
@@ -609,4 +672,5 @@ def table_after(events: Sequence[Event], count: int) -> Rows:
             rows[event.key] = event.shown
         elif event.key is not None:
             rows.pop(event.key, None)
+        rows = {key: row for key, row in rows.items() if key not in event.swept}
     return rows

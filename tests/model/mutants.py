@@ -157,14 +157,19 @@ def _no_position(tombstone: Message, _: Message | None) -> Message:
 
 
 def _before_is_identity(message: Message) -> Any:  # noqa: ANN401 - a key
-    if message.before is None or message.key is None:
-        return message.key
-    return tuple(message.before.values())[: len(message.key)]  # type: ignore[arg-type]
+    return message.key if message.before is None else _first_of(message.before, message.key)
 
 
 def _value_is_identity(message: Message) -> Any:  # noqa: ANN401 - a key
-    image: Row | None = message.image
-    return message.key if image is None or message.key is None else tuple(image.values())[: len(message.key)]  # type: ignore[arg-type]
+    return message.key if message.image is None else _first_of(message.image, message.key)
+
+
+def _first_of(row: Row, key: Any) -> Any:  # noqa: ANN401 - a key
+    """As many values of a row as its key has; a key may be one value alone."""
+    values = tuple(row.values())
+    if key is None:
+        return None
+    return values[: len(key)] if isinstance(key, tuple) else values[0]
 
 
 def _by_offset_alone(messages: Iterable[Message]) -> list[Message]:
@@ -191,6 +196,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "at one position a delete comes first, whatever was sent": Mutant("is_replay", _ranked_at_position, (220,)),
     "what another server sends again is new": Mutant("is_copy", _never, (404, 407)),
     "rows number the changes of a transaction": Mutant("moment", _as_it_stands, (220,)),
+    "a key change takes from its old key whatever has it": Mutant("is_behind_reading", _never, (699,)),
     "a reading that is sent again is a new one": Mutant("is_replay", _takes_readings, (221,)),
     "a snapshot's position is held against a transaction's": Mutant("reach", _as_it_stands, (113, 222)),
     "snapshot rows are dropped by position": Mutant("is_replay", _drops_snapshots, (103, 110)),

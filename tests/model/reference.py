@@ -301,11 +301,15 @@ def mark(message: Message) -> Position | None:
 
 
 def moment(position: Position) -> Position:
-    """What orders changes: of a binlog's position not the row.
+    """What orders changes: of a binlog's position not the row, and of SQL Server's and Db2's the commit alone.
 
-    In a transaction that was written compressed, all at one place, it begins anew with each statement (§2.1, MySQL).
+    In a transaction that was written compressed, all at one place, rows begin anew with each statement (§2.1, MySQL).
+    The changes of one commit of SQL Server's come in the order of its commands, and their numbers do not.
     """
-    return position[:3] if is_of_binlog(position) else position
+    if is_of_binlog(position):
+        return position[:3]
+    is_of_commit = len(position) == 3 and isinstance(position[0], str)
+    return position[:1] if is_of_commit else position
 
 
 def is_of_binlog(position: Position) -> bool:
@@ -480,10 +484,29 @@ def judged(before: KeyState, after: KeyState, passes: Callable[[Row], bool]) -> 
 
 
 def started(state: KeyState, message: Message) -> KeyState:
-    """What an image stands on: an upsert on the row that is there, and the insert of a key change on nothing."""
+    """What an image stands on: an upsert on the row that is there, and the insert of a key change on nothing.
+
+    But where a snapshot has read the row before the stream tells of its insert, what that leaves out is there.
+    """
     assert message.image is not None, "only messages that are held have no image"
-    is_moved = message.op == "c" and any(value is UNAVAILABLE for value in message.image.values())
-    return replace(state, row=None, unread=False, told=frozenset()) if is_moved else state
+    left_out = {name for name, value in message.image.items() if value is UNAVAILABLE}
+    if message.op != "c" or not left_out:
+        return state
+    if is_behind_reading(message, state):
+        return replace(state, row={name: value for name, value in (state.row or {}).items() if name in left_out})
+    return replace(state, row=None, unread=False, told=frozenset())
+
+
+def is_behind_reading(message: Message, state: KeyState) -> bool:
+    """Whether the key's row is what a snapshot has read later than where the stream is with a message.
+
+    Then whatever has changed the row in between comes in the stream yet, and what an insert leaves out is the row's
+    own: the old key may be another row's by then, and that of its delete is the wrong one.
+    """
+    made = state.made if state.row is not None else None
+    if made is None or made.op != "r" or made.position is None or message.position is None:
+        return False
+    return made.position > reach(message.position)
 
 
 def told(state: KeyState, message: Message, column: str) -> Any:  # noqa: ANN401 - any value of a row
@@ -493,4 +516,5 @@ def told(state: KeyState, message: Message, column: str) -> Any:  # noqa: ANN401
     if value is not UNAVAILABLE:
         return value
     # An insert never leaves a value out, unless it is half of a key change: then the old key's row has it.
-    return From(message, column) if message.op == "c" else (state.row or {}).get(column)
+    is_own = message.op != "c" or is_behind_reading(message, state)
+    return (state.row or {}).get(column) if is_own else From(message, column)
