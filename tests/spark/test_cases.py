@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 _ASKED = range(70, 130)
 #: Of so many cases each run takes one, by the first number that they have: those of the fold itself come first. A batch
 #: through Spark costs three seconds, however small.
-_IN_TURNS = {0: 18, 130: 34}
+_IN_TURNS = {0: 24, 130: 44}
 
 
 #: A plan sees a handful of rows here: to compile its expressions takes longer than to run it. All other tests compile
