@@ -3,9 +3,10 @@
 After every run the mirror shows what the database held; its history is the same whichever way its log was cut, and the
 type-2 table of that has the mirror's rows as its current ones. Each life has two tables, one read in a batch a run and
 one in small batches. With CDCM_TESTS=all there are more kinds, and more and longer lives; with CDCM_SEED=17 the first
-of them is that one.
+of them is that one, or the next of which something is swept.
 """
 
+import itertools
 import os
 from collections import Counter
 from dataclasses import dataclass, field
@@ -114,10 +115,11 @@ def _life(seed: int) -> list[Event]:
 
 
 def _pairs() -> list[tuple[SweptTelling, SweptTelling]]:
-    """The tables of each life: one that is read in a batch a run, and one in small batches."""
-    found = []
+    """The tables of each life of which something is swept: one read in a batch a run, and one in small batches."""
+    swept = (seed for seed in itertools.count(_FIRST_SEED) if any(event.swept for event in _life(seed)))
+    seeds, found = tuple(itertools.islice(swept, _LIVES)), []
     for kind, (among, settings) in (_KINDS | (_MORE_KINDS if _ALL else {})).items():
-        for seed in range(_FIRST_SEED, _FIRST_SEED + _LIVES):
+        for seed in seeds:
             whole, cut = (
                 SweptTelling([seed], _life(seed), 25, among, called=f"{kind}_{seed}_{batches}", batches=batches)
                 for batches in (1, _BATCHES)
@@ -148,5 +150,4 @@ def test_what_a_snapshot_does_not_show_is_gone_in_any_cut(spark: "SparkSession",
         one, other = (table.told(spark) if table.has_history else Counter() for table in (whole, cut))
         faults += [f"{whole.name}: {list(one - other)} whole, {list(other - one)} cut"] if one != other else []
 
-    assert any(event.swept for table in tables for event in table.events)
     assert faults == []
