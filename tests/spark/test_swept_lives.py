@@ -1,9 +1,9 @@
 """Random lives of which a complete snapshot ends what it does not show, with rows that end and rows that are kept.
 
-After every run the mirror shows what the database held; its history is the same whichever way its log was cut, and the
-type-2 table of that has the mirror's rows as its current ones. Each life has two tables, one read in a batch a run and
-one in small batches. With CDCM_TESTS=all there are more kinds, and more and longer lives; with CDCM_SEED=17 the first
-of them is that one, or the next of which something is swept.
+After every run the mirror shows what the database held; in a topic of one partition its history is the same whichever
+way its log was cut, and the type-2 table of any has the mirror's rows as its current ones. Each life has two tables,
+one read in a batch a run and one in small batches. With CDCM_TESTS=all there are more kinds, and more and longer lives;
+with CDCM_SEED=17 the first of them is that one, or the next of which something is swept.
 """
 
 import itertools
@@ -146,7 +146,8 @@ def test_what_a_snapshot_does_not_show_is_gone_in_any_cut(spark: "SparkSession",
             faults += [f"{table.name} in run {run}: {one}" for one in wrong if one]
     unequal = [entry.table for entry in verify_tables(load_config(path), spark).tables if not entry.equal]
     faults += [f"{name}: verify finds a difference" for name in unequal]
-    for whole, cut in pairs:
+    # Of several partitions a history has what was known of all of them when each change was read.
+    for whole, cut in [pair for pair in pairs if pair[0].partitions == _ONE]:
         one, other = (table.told(spark) if table.has_history else Counter() for table in (whole, cut))
         faults += [f"{whole.name}: {list(one - other)} whole, {list(other - one)} cut"] if one != other else []
 
