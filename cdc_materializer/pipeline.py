@@ -309,7 +309,8 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         topic_id=marker_of(raw).topic_id,
         offsets=Offsets({**reached, **span.end}),
         **markers.reached(earlier, decided.facts, decided.truncates, span.end, line.table.truncate),
-        unkept=not line.table.history,
+        # A replay writes no history, and takes nothing from the one that there is.
+        unkept=earlier.unkept if line.replays and earlier is not None else not line.table.history,
         adopted=earlier.adopted if earlier is not None else (),
         snapshots=decided.snapshots.followed if line.table.snapshot_sweep else None,
         masks=line.masks.told(),

@@ -13,6 +13,7 @@ from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_BUG, ConfigError, ContractBlocked, UsageError
 from cdc_materializer.names import TableName
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import (
@@ -252,6 +253,20 @@ def test_a_history_that_was_switched_off_meanwhile_is_not_gone_on_with(spark: "S
     assert (report.exit_code, begun.exit_code) == (ConfigError.exit_code, 0)
     assert "was switched off" in str(report.tables[0].error)
     assert _told(again) == [("u", 2, 2, 3)]
+
+
+def test_a_history_is_gone_on_with_behind_a_replay(spark: "SparkSession", tmp_path: Path) -> None:
+    """Which writes none of its own; nor did the batch before it, which had nothing but what was sent again."""
+    config = processes.pipeline(tmp_path, records_max=9)
+    changes = [("c", 1, 1, 10, "false"), ("c", 1, 1, 10, "false"), ("u", 1, 2, 20, "false")]
+    for count in (1, 2):
+        _send(config, changes[:count])
+        assert run_once(config, spark).exit_code == 0
+    assert replay_tables(config, (str(MIRROR),), ReplayOptions(publish=True), spark).tables[0].published
+    _send(config, changes)
+
+    assert run_once(config, spark).exit_code == 0
+    assert _told(config) == [("c", 0, None, 1), ("u", 2, 1, 2)]
 
 
 def _switch(path: Path, *, is_on: bool) -> Config:
