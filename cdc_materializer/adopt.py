@@ -21,7 +21,7 @@ from cdc_materializer.errors import Code, UsageError
 from cdc_materializer.lake.errors import translated
 from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.lanes import other_topics, topic_of
-from cdc_materializer.line import quarantine
+from cdc_materializer.line import quarantine, quarantine_retries
 from cdc_materializer.line.checks import check_raw
 from cdc_materializer.line.line import Line, Tables, marker_of
 from cdc_materializer.marker.adopted import Accepted, Adoption
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
     from cdc_materializer.config import Config
     from cdc_materializer.source import TopicState
+
+#: Whether a message waits for its schema.
+_WAITS = "__cdc_waits"
 
 
 @dataclass(frozen=True)
@@ -153,10 +156,11 @@ def _next_epoch(line: Line, tables: Tables, marker: Marker) -> Mapping[int, int]
         return None
     held = line.lake.rows(tables.quarantine)
     stops = held.where((F.col("code") == str(Code.POSITION_REGRESSION)) & (F.col("status") == quarantine.OPEN))
-    # What was published since has only not been ended yet.
-    stops = stops.where(
-        ~within(Span(marker.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets), "partition", "offset")
-    )
+    # What was published since has only not been ended yet; but what waits for its schema is read in a later batch.
+    read_up_to = Span(marker.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
+    waiting = F.broadcast(quarantine_retries.waiting(line, tables.quarantine).withColumn(_WAITS, F.lit(True)))
+    stops = stops.join(waiting, ["partition", "offset"], "left")
+    stops = stops.where(F.col(_WAITS) | ~within(read_up_to, "partition", "offset"))
     found = stops.groupBy("partition").agg(F.min("offset").alias("offset"), F.min("timestamp").alias("at")).collect()
     if not found:
         return None

@@ -36,7 +36,7 @@ _ROOMY = "-Xms2g -XX:MetaspaceSize=512m"
 _SUITE_TESTS = 60
 #: Of the tests on Spark that say nothing else a run takes one in so many: all of them take three hours, and a run has
 #: 25 minutes.
-_EVERY = 20
+_EVERY = 30
 _SPARK = Path(__file__).parent / "spark"
 
 
@@ -50,7 +50,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests on Spark leave those for other runs that are not in turn, by its seed: nineteen of twenty or more.
+    """Of the tests on Spark leave those for other runs that are not in turn, by its seed: most of them.
 
     How many is said by a mark (`marks.TURNS`). CDCM_TESTS=all takes all of them, and so does a run that names a file, a
     test or a keyword.

@@ -27,7 +27,7 @@ from cdc_materializer.decoders.decoders import Decoders
 from cdc_materializer.fold import base, fold, updates
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT, Partial
 from cdc_materializer.marker.marker import Marker
-from cdc_materializer.marker.snapshots import SweepPlan
+from cdc_materializer.marker.sweeps import SweepPlan
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.order.epochs import MOVES, Recorded, next_epoch
@@ -96,8 +96,7 @@ def within(span: Span, partition: str, offset: str) -> Column:
     return found
 
 
-# --- the fold, with as much of the past as it needs
-# ---------------------------------------------------------------------
+# --- the fold, with as much of the past as it needs ---
 
 
 #: What a batch's own messages tell of the source, whatever they are folded with.
@@ -172,6 +171,8 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
 def _own(current: DataFrame, decoders: Decoders, target: TableSchema, past: Past) -> DataFrame:
     """The changes of the batch's own messages."""
     own = _with_flags(changes_of(current, decoders, target, past), past)
+    if past.lookup.options.doubtful_keys and decoders.partial.unavailable:
+        own = base.with_updates(own)
     return base.with_owners(own, _live(past, target), target, past.recorded.table) if past.recorded.routed else own
 
 
@@ -220,7 +221,7 @@ def _anew(folded: Folded, past: Past) -> Past | None:
 
 
 def _without_places(folded: Folded, past: Past) -> Past | None:
-    """For deletes and truncates of which no place is known, where places tell what was sent before; None without such.
+    """For changes and truncates of which no place is known, where places tell what was sent before; None without such.
 
     A copy of a topic may begin with a tombstone, which then ends what its own delete never did. And a truncate that
     comes again ends what came behind it, which then comes again, too.
@@ -229,12 +230,15 @@ def _without_places(folded: Folded, past: Past) -> Past | None:
         return None
     if any(one.position is None for one in folded.ended):
         return past.forgetting().living()
-    return past.forgetting() if folded.facts.unplaced or (folded.facts.leading and past.recorded.keys_move) else None
+    is_parted = past.recorded.keys_move and (folded.facts.leading or folded.facts.placeless)
+    return past.forgetting() if folded.facts.unplaced or is_parted else None
 
 
 def _has_places(folded: Folded, past: Past) -> bool:
     """Whether places tell what was sent before, and deletes without them are not thought of yet."""
-    return bool(folded.facts.positions or past.recorded.positions) and not past.recorded.forgets
+    told = [folded.facts.positions, past.recorded.positions]
+    told += [folded.facts.readings, past.recorded.readings] if past.recorded.keys_move else []
+    return any(told) and not past.recorded.forgets
 
 
 def _in_next_epoch(folded: Folded, past: Past) -> Past | None:
@@ -253,7 +257,7 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
     """Find out what the batch alone could not tell, and fold once more with it.
 
     Returns:
-        With what it is to be folded anew, where a row may outlive a truncate otherwise; None where none may.
+        With what it is to be folded anew; None where it is complete.
     """
     target, partial, states, facts = decoders.folded, decoders.partial, folded.states, folded.facts
     if past.watch is not None:
@@ -292,10 +296,11 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
         read = past.recorded.positions if past.mirror is not None else None
         if not past.lives and life.outlives(folded.states, folded.truncates, earlier, read):
             return past.living()
-        truncates = () if past.lives else truncates
         anew = facts_of(folded.states, Recorded(partitions=past.recorded.partitions))
         folded.facts = facts = replace(anew, **{name: getattr(facts, name) for name in _KEPT_FACTS})
-    _fill(folded, past, target, partial, truncates)
+        if sweeps and facts.unsure and not recorded.exact:
+            return past.exactly()
+    _fill(folded, past, target, partial, () if past.lives else truncates)
     if facts.patched:
         folded.states = updates.applied(folded.states, target)
     if history is not None and past.mirror is not None and past.judges:
@@ -316,8 +321,7 @@ def _facts_of_sweeps(folded: Folded, past: Past) -> Facts:
 def _partial(folded: Folded, past: Past, target: TableSchema) -> tuple[tuple[int, int], ...]:
     """The truncates beside which other partitions have rows without a position: nobody knows which of these it ended.
 
-    Such are the rows of an incremental snapshot of PostgreSQL's whose `source` has lost its `sequence`. Those that are
-    there when the batch begins count, also where it ends them.
+    Such may be the rows of incremental snapshots. Those that are there when the batch begins count, ended or not.
     """
     wiping = tuple(one for one in folded.truncates if not past.recorded.is_alone(one.partition, one.offset))
     if not wiping:

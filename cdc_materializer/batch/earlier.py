@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 from cdc_materializer.batch.facts import Facts, wants_history
 from cdc_materializer.batch.past import Past, changes_of
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.messages import doubtful_keys
 from cdc_materializer.decode.columns import UNSIGNED_DDL
 from cdc_materializer.decoders.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.fold import base, fold
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT, Partial
-from cdc_materializer.marker.snapshots import Sweep, SweepPlan
+from cdc_materializer.marker.sweeps import Sweep, SweepPlan
 from cdc_materializer.marker.unpaired import Unpaired
 from cdc_materializer.order import owners, sweeping, truncates
 from cdc_materializer.order.truncates import Truncate, first_sent
@@ -37,7 +38,8 @@ _WANTED = "__cdc_wanted"
 class History:
     """The past of some keys: which keys, their changes, what those may leave out, and all that has wiped rows since.
 
-    `target` has the columns of the changes: those of the batch, unmasked ones in types that the past has, too.
+    `target` has the columns of the changes: those of the batch, unmasked ones in types that the past has, too. `doubts`
+    tells whether deletes may be among them that do not say which row they end.
     """
 
     keys: DataFrame
@@ -46,6 +48,7 @@ class History:
     partial: Partial
     truncates: tuple[Truncate, ...]
     snapshots: SweepPlan
+    doubts: bool
 
 
 def new_truncates(found: Sequence[Truncate], past: Past, own: Decoders) -> tuple[Truncate, ...]:
@@ -86,20 +89,18 @@ def history_of(
     is_late = past.lives and (past.is_late(truncates) or past.has_begun(sweeps))
     if past.raw is None or not (facts.wants_history or facts.moved or facts.paired or is_late):
         return None
-    wants = wants_history(states, past.recorded, sweeps, lives=past.lives, plain=past.sees_plain)
-    wants = F.col(m.KEY).isNotNull() if is_late else wants
-    # Materialised, so that the states' cache can be given back.
-    wanted = states.where(wants).select(m.KEY).distinct().localCheckpoint()
+    wanted = _wanted(states, facts, past, sweeps, every=is_late)
     halves = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
     if halves is not None and halves.isEmpty():
         halves = None
     # Of a row that waits for values itself the mirror has none for a key change that goes on from it.
     asks_unpaired = bool(facts.paired or (facts.moved and past.recorded.unpaired))
     # Whether the past of any key is wanted yet: where only the other halves of key changes are, none is at first.
-    is_known = facts.wants_history or asks_unpaired or is_late
+    is_known = bool(facts.wants_history or asks_unpaired or is_late or (facts.moved and past.sees_plain))
     if halves is None and not is_known:
         return None
-    log = _Log(past, past.raw, own.folded)
+    # Which deletes do not say what they end matters here: none of them is the other half of a key change.
+    log = _Log(past.doubting(), past.raw, own.folded)
     if asks_unpaired:
         wanted = wanted.unionByName(log.keys_at(past.recorded.unpaired)).distinct().localCheckpoint()
     found = log.of(wanted)
@@ -127,7 +128,18 @@ def history_of(
         partial=found.decoders.partial,
         truncates=past.wiped(first_sent(log.truncates())),
         snapshots=SweepPlan() if past.watch is None else log.follow(states),
+        doubts=bool(doubtful_keys(found.decoders.writers, target, past.lookup.options)),
     )
+
+
+def _wanted(states: DataFrame, facts: Facts, past: Past, sweeps: Sequence[Sweep], *, every: bool) -> DataFrame:
+    """The keys (m.KEY) of which the batch's own messages ask for the past, or of all of them."""
+    wants = wants_history(states, past.recorded, sweeps, lives=past.lives, plain=past.sees_plain)
+    wanted = states.where(F.col(m.KEY).isNotNull() if every else wants).select(m.KEY)
+    if past.sees_plain and facts.moved:
+        wanted = wanted.unionByName(base.halves_seen_unmasked(states))
+    # Materialised, so that the states' cache can be given back.
+    return wanted.distinct().localCheckpoint()
 
 
 def with_history(own: DataFrame, history: History) -> DataFrame:
@@ -139,7 +151,8 @@ def with_history(own: DataFrame, history: History) -> DataFrame:
     if owners.OWNER in own.columns:
         flagged = flagged.withColumn(owners.OWNER, F.when(~F.col(REBUILT), F.col(owners.OWNER)))
         flags[owners.OWNER] = F.lit(None)
-    return flagged.unionByName(history.changes.withColumns(flags))
+    found = flagged.unionByName(history.changes.withColumns(flags))
+    return base.with_updates(found) if history.doubts and history.partial.unavailable else found
 
 
 @dataclass(frozen=True)
@@ -187,9 +200,9 @@ class _Log:
         return keys.where(F.col(m.KEY).isNotNull())
 
     def deleted_at(self, links: DataFrame) -> DataFrame:
-        """The keys (m.KEY) of deletes with some links (base.LINK)."""
+        """The keys (m.KEY) of deletes with some links (base.LINK), and of those that do not say what they end."""
         # One null-safe comparison, as in `of`: a test of the operation alone would become a filter over the decoding.
-        is_delete = F.when(F.col(m.OP) == "d", fold.link()).eqNullSafe(F.col(base.LINK))
+        is_delete = F.when((F.col(m.OP) == "d") | F.col(m.NAMELESS), fold.link()).eqNullSafe(F.col(base.LINK))
         known = F.broadcast(links.where(F.col(base.LINK).isNotNull()))
         return self.changes.join(known, is_delete, "left_semi").select(m.KEY)
 

@@ -14,9 +14,10 @@ from cdc_materializer.changes.masking import is_plain_open
 from cdc_materializer.changes.positions import FILE_LOG, file_name, is_of_one
 from cdc_materializer.fold import base, fold
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT
-from cdc_materializer.marker.gtids import GtidSets, Runs
+from cdc_materializer.fold.swept import WIPED
+from cdc_materializer.marker.gtids import NEAR, GtidSets, Runs, joined
 from cdc_materializer.marker.reach import PAIR
-from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.marker.sweeps import Sweep
 from cdc_materializer.marker.unpaired import UNPAIRED_MAX, Unpaired, newest
 from cdc_materializer.order import epochs, resends, truncates
 from cdc_materializer.order.epochs import CONTINUED, MOVES, Recorded, current_epoch
@@ -36,7 +37,8 @@ class Facts:
         times: when the source made the latest change of each, but those behind what was read before (`is_behind`), in
             microseconds since 1970.
         readings: how far rows of snapshots reach in each partition, where there are several.
-        deleted_at: when the last delete without its place was written in each, likewise.
+        deleted_at: when the last delete without its place was written in each, likewise; where others have places,
+            the last change without one.
         truncates: the batch's truncates.
         wants_history: how many states may depend on messages of their keys from before the batch.
         wants_base: how many lack a value that the mirror's row may have.
@@ -130,7 +132,7 @@ def wants_history(
         past_matters = past_matters | (is_placeless & epochs.highest_position(recorded).isNotNull())
     if base.ELSEWHERE in states.columns:
         past_matters = past_matters | F.col(base.ELSEWHERE)
-    past_matters = past_matters | F.col(fold.WIPED) | fold.is_truncated(recorded) if lives else past_matters
+    past_matters = past_matters | F.col(WIPED) | fold.is_truncated(recorded) if lives else past_matters
     if plain:
         lacks = is_plain_open(F.concat(fold.OPEN_COLUMNS, fold.MISSING_COLUMNS))
         past_matters = past_matters | (base.wants_base() & lacks & ~fold.is_delete())
@@ -189,7 +191,7 @@ def facts_of(
     is_latest = is_own & (F.col(m.EPOCH) == current_epoch(recorded))
     says_something = F.col(m.OP).isNotNull() | F.col(m.CODE).isNotNull()
     rows = (
-        states.groupBy(m.PARTITION, m.LOG)
+        states.groupBy(m.PARTITION, m.LOG, (F.col(m.LOG_NUMBER) / NEAR).cast("bigint"))
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
             F.max(F.when(is_own & _is_new_time(recorded), F.struct(micros, ahead))).alias("latest"),
@@ -219,7 +221,7 @@ def facts_of(
         positions={partition: at["position"] for partition, at in highest.items()},
         times=_times(highest, highest_of((row[m.PARTITION], row["latest"]) for row in rows)),
         readings=highest_of((row[m.PARTITION], row["reading"]) for row in rows),
-        deleted_at=highest_of((row[m.PARTITION], row["deleted_at"]) for row in rows),
+        deleted_at=_deleted_at(rows, is_placed=bool(highest or recorded.positions or recorded.readings)),
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
         logs={row[m.LOG]: row["number"] for row in numbered},
         files=_files([row for row in numbered if row[m.LOG].startswith(FILE_LOG)]),
@@ -233,10 +235,18 @@ def facts_of(
     )
 
 
+def _deleted_at(rows: Sequence[Row], *, is_placed: bool) -> dict[int, int]:
+    """When the last delete without its place was written in each partition; the last change, where others have some."""
+    is_mixed = is_placed or any(row["reading"] for row in rows)
+    names = ("deleted_at", "changed_at") if is_mixed else ("deleted_at",)
+    return highest_of((row[m.PARTITION], row[name]) for row in rows for name in names)
+
+
 def _lacking(recorded: Recorded) -> list[Column]:
     """What messages do not tell themselves, and what they tell of others that lack it."""
     positions = {one.position for one in recorded.unpaired}
-    is_waited_for = base.is_half() & F.col(m.POSITION).isin(*positions) if positions else F.lit(False)
+    is_told = base.is_half() | F.col(m.NAMELESS)
+    is_waited_for = is_told & F.col(m.POSITION).isin(*positions) if positions else F.lit(False)
     counts = {
         "wants_base": base.wants_base() & ~fold.is_delete(),
         "moved": base.is_moved(),
@@ -290,8 +300,9 @@ def _without_positions(recorded: Recorded) -> list[Column]:
     reading = F.when(F.col(CURRENT) & (F.col(m.OP) == "r"), reached)
     is_unplaced = F.col(m.OP).isin(m.TOMBSTONE, "d") & F.col(m.POSITION).isNull()
     delete = F.when(is_told & is_unplaced, F.unix_millis(m.TIME))
+    change = F.when(is_told & F.col(m.OP).isin(*m.CHANGE_OPS) & F.col(m.POSITION).isNull(), F.unix_millis(m.TIME))
     is_alone = fold.effective() & resends.is_unplaced()
-    told = [F.max(reading).alias("reading"), F.max(delete).alias("deleted_at")]
+    told = [F.max(reading).alias("reading"), F.max(delete).alias("deleted_at"), F.max(change).alias("changed_at")]
     is_placeless = F.col(m.POSITION).isNull() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
     counts = {"unplaced": is_alone & ~F.col(fold.FIRST), "leading": is_alone & F.col(fold.FIRST)}
     counts |= {"placeless": is_placeless & fold.effective()}
@@ -324,12 +335,14 @@ def _numbered(is_own: Column) -> list[Column]:
 def _gtids(rows: Sequence[Row], placed: Sequence[Row]) -> GtidSets:
     """The numbered transactions of a batch, and those of its highest positions, which are the last of their kind.
 
-    But where they are of several files: what is last then may be what another server has sent again.
+    But where they are of several files: what is last then may be what another server has sent again. Each member of a
+    group of servers takes numbers from blocks of its own; nobody has read what lies between.
     """
     sets: dict[str, dict[int, Runs]] = {}
     for row in rows:
         if row[m.LOG] is not None and row["first_number"] is not None:
-            sets.setdefault(row[m.LOG], {})[row[m.PARTITION]] = ((row["first_number"], row["last_number"]),)
+            known, run = sets.setdefault(row[m.LOG], {}), (row["first_number"], row["last_number"])
+            known[row[m.PARTITION]] = joined((*known.get(row[m.PARTITION], ()), run))
     files: dict[int, set[str]] = {}
     for row in rows:
         if row["first_place"] is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdc_materializer.batch.past import Past, changes_of
 from cdc_materializer.decoders.decoders import find_decoders
-from cdc_materializer.marker.snapshots import Sweep, SweepPlan
+from cdc_materializer.marker.sweeps import Sweep, SweepPlan
 from cdc_materializer.order import sweeping
 from cdc_materializer.order.sweeping import Watch
 from cdc_materializer.schema.schema import TableSchema

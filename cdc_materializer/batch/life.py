@@ -21,7 +21,7 @@ from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.fold import base, fold, truncated
 from cdc_materializer.fold.fold import CURRENT, HELD, NO_NAMES, REBUILT
-from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.marker.sweeps import Sweep
 from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.order import key_order
 from cdc_materializer.order.key_order import GROUP, ORDER

@@ -10,7 +10,7 @@ from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.positions import FILE_LOG
 from cdc_materializer.changes.shards import SERVER, server_of
 from cdc_materializer.decoders.decoders import Decoders, Lookup
-from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.marker.sweeps import Sweep
 from cdc_materializer.offsets import Span
 from cdc_materializer.order.epochs import MOVES, Recorded, in_epochs
 from cdc_materializer.order.sweeping import Watch

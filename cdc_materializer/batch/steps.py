@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cdc_materializer.errors import Code
-from cdc_materializer.marker.snapshots import SweepPlan
+from cdc_materializer.marker.sweeps import SweepPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

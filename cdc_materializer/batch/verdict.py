@@ -20,7 +20,8 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.contract.judge import CompiledRule
 from cdc_materializer.errors import Code
 from cdc_materializer.fold import fold
-from cdc_materializer.fold.fold import CURRENT, OPEN_COLUMNS, WIPED, effective, is_delete
+from cdc_materializer.fold.fold import CURRENT, OPEN_COLUMNS, effective, is_delete
+from cdc_materializer.fold.swept import WIPED
 from cdc_materializer.order.epochs import REGRESSED
 from cdc_materializer.order.key_order import AMBIGUOUS, GROUP, ORDER
 from cdc_materializer.order.resends import REPLAYED

@@ -8,6 +8,9 @@ whose key really is 0 must not go in its place.
 An index that can be a replica identity has none but NOT NULL columns. So a ``before`` in which a column that may be
 NULL has a value is a whole row, as REPLICA IDENTITY FULL gives it, and its key is meant as it stands.
 
+JSON without a schema does not say which columns may be NULL. There a ``before`` that has a value in each of them is a
+whole row.
+
 An index that has a part of the key tells that part. Of such deletes none is held: with REPLICA IDENTITY FULL a row in
 which one part of the key is 0, and nothing that may be NULL has a value, looks the same.
 """
@@ -16,6 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from itertools import product
+from operator import and_, or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -28,12 +34,26 @@ from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema.schema import TableSchema
 
-#: What stands for a NOT NULL value that the database did not tell, by the wire's literal type.
-_FILLERS = {"boolean": False, "int": 0, "long": 0, "float": 0, "double": 0, "string": ""}
+#: What stands for a NOT NULL value that the database did not tell, by the wire's literal type. A number that is sent as
+#: text (`decimal.handling.mode=string`) is a text of zero.
+_FILLERS: dict[str, tuple[object, ...]] = {
+    "boolean": (False,),
+    **dict.fromkeys(("int", "long", "float", "double"), (0,)),
+    "string": ("", "0"),
+}
 #: Likewise for texts that mean something else.
-_FILLER_TEXTS = {
-    "io.debezium.time.ZonedTimestamp": "1970-01-01T00:00:00Z",
-    "io.debezium.time.ZonedTime": "00:00:00Z",
+_FILLER_TEXTS: dict[str, tuple[object, ...]] = {
+    "io.debezium.time.ZonedTimestamp": ("1970-01-01T00:00:00Z",),
+    "io.debezium.time.ZonedTime": ("00:00:00Z",),
+}
+#: And as columns of rows in JSON without a schema have it, by their types.
+_DECLARED_FILLERS = {
+    "boolean": ("false",),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "float", "double"), ("0",)),
+    "string": ("", "0"),
+    "binary": ("",),
+    "date": ("1970-01-01",),
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), ("1970-01-01T00:00:00Z",)),
 }
 
 
@@ -43,10 +63,10 @@ def is_from_postgresql(envelope: WireType) -> bool:
     return source is not None and source.get("lsn") is not None
 
 
-def filled_key(
+def filled_keys(
     record: WireType, target: TableSchema, reader: Reader, known: Mapping[str, Column] | None = None
-) -> Column | None:
-    """The key (m.KEY) of which every part, a field of the record, is a filler; None where there can be no such key.
+) -> list[Column]:
+    """The keys (m.KEY) of which every part, a field of the record, is a filler; none where there can be no such key.
 
     Args:
         record: the type of keys.
@@ -54,44 +74,65 @@ def filled_key(
         reader: how its fields are read.
         known: the parts of the key that are no field of the record.
     """
-    parts: list[Column] = []
+    parts: list[list[Column]] = []
     for name in target.key:
         if known is not None and name in known:
-            parts.append(known[name].alias(name))
+            parts.append([known[name].alias(name)])
             continue
         told = told_names(record, target.column(name))
         kind = record.get(told[0]) if told else None
-        filler = _filler(kind, reader) if kind is not None else None
-        if kind is None or filler is None:
-            return None
-        parts.append(fit(filler, reader.read(kind).ddl, target.types[name])[0].alias(name))
-    return m.key_json(F.struct(*parts), target) if parts else None
+        if kind is None:
+            return []
+        ddl = reader.read(kind).ddl
+        parts.append([fit(filler, ddl, target.types[name])[0].alias(name) for filler in _fillers(kind, reader)])
+    return [m.key_json(F.struct(*key), target) for key in product(*parts)] if parts else []
 
 
-def names_other_columns(before: Column, row: WireType, key: Sequence[str], reader: Reader) -> Column:
-    """Whether ``before`` tells of a row nothing but NOT NULL columns beside the key: those of an index."""
-    whole, told = F.lit(False), F.lit(False)
+def names_other_columns(
+    before: Column, row: WireType, key: Sequence[str], reader: Reader, *, knows_nulls: bool
+) -> Column:
+    """Whether ``before`` tells of a row nothing but NOT NULL columns beside the key: those of an index.
+
+    Args:
+        before: the image.
+        row: its type.
+        key: its columns that are the key's.
+        reader: how its fields are read.
+        knows_nulls: whether the type says which columns may be NULL.
+    """
+    whole, told, unknown = F.lit(False), F.lit(False), list[Column]()
     for name, sent in row.fields:
-        if sent.optional:
+        if sent.optional and knows_nulls:
             whole = whole | before[name].isNotNull()
+            continue
+        if name in key:
             continue
         # A filler is of the source's type.
         kind = replace(sent, contract=None)
-        filler = _filler(kind, reader) if name not in key else None
-        if filler is not None:
-            told = told | ~reader.read(kind).apply(before[name]).eqNullSafe(filler)
+        # Read first: what is NULL in JSON without a schema may be a value that says so.
+        fillers, value = _fillers(kind, reader), reader.read(kind).apply(before[name])
+        if not knows_nulls:
+            unknown.append(value.isNotNull())
+        if fillers:
+            told = told | (value.isNotNull() & ~reduce(or_, [value.eqNullSafe(filler) for filler in fillers]))
+    if unknown:
+        whole = whole | reduce(and_, unknown)
     return F.coalesce(before.isNotNull() & told & ~whole, F.lit(False))
 
 
-def _filler(kind: WireType, reader: Reader) -> Column | None:
-    """What the connector writes in place of a NOT NULL value it was not told; None for types that we do not know."""
+def _fillers(kind: WireType, reader: Reader) -> list[Column]:
+    """What the connector may write in place of a NOT NULL value it was not told; none for types that we do not know."""
     reading = reader.read(kind)
+    if kind.literal == "declared":
+        texts = ("0",) if reading.ddl.startswith("decimal") else _DECLARED_FILLERS.get(reading.ddl, ())
+        return [F.lit(text).cast(reading.ddl) for text in texts]
     is_number = reading.ddl.startswith("decimal") or kind.name == VARIABLE_SCALE
     if is_number or reading.ddl == "binary":
         # A default of the source's stands in the schema in one of several forms.
         zero = F.lit("0").cast(reading.ddl) if is_number else F.lit(b"")
-        return zero if kind.default is None else None
-    plain = kind.default if kind.default is not None else _FILLER_TEXTS.get(kind.name, _FILLERS.get(kind.literal))
-    if not isinstance(plain, (bool, int, float, str)):
-        return None
-    return reading.apply(F.lit(plain).cast(reading.wire))
+        return [zero] if kind.default is None else []
+    fillers = _FILLER_TEXTS.get(kind.name, _FILLERS.get(kind.literal, ()))
+    plain = (kind.default,) if kind.default is not None else fillers
+    if not all(isinstance(one, (bool, int, float, str)) for one in plain):
+        return []
+    return [reading.apply(F.lit(one).cast(reading.wire)) for one in plain]

@@ -16,7 +16,7 @@ from cdc_materializer.changes import home
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.bare_keys import BARE, bare_key, bare_text
 from cdc_materializer.changes.codes import code_of, reason_of
-from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
+from cdc_materializer.changes.fillers import filled_keys, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.formats import HEADERS_TYPE, Said
 from cdc_materializer.changes.identity import ENTRY, identified
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, is_beyond, names_by_message, typed
@@ -83,8 +83,8 @@ def doubtful_keys(writers: Writers, target: TableSchema, options: Options) -> li
         [(options.row(writer), writer) for writer in envelopes] if options.key else [(k.wire, k) for k in writers.keys]
     )
     known = options.shard.key_parts() if options.shard is not None else {}
-    found = [filled_key(wire, target, options.reader(writer), known) for wire, writer in keyed if wire is not None]
-    return [key for key in found if key is not None]
+    found = [filled_keys(wire, target, options.reader(writer), known) for wire, writer in keyed if wire is not None]
+    return [key for keys in found for key in keys]
 
 
 def _columns(record: WireType, writer: Writer, options: Options) -> tuple[TableColumn, ...]:
@@ -142,8 +142,7 @@ def _configured(target: TableSchema, options: Options) -> tuple[str, ...]:
     return options.key if target.columns else ()
 
 
-# --- first projection: run each decoder on the messages that chose it
-# ---------------------------------------------------
+# --- first projection: run each decoder on the messages that chose it ---
 
 
 def _coordinates(messages: DataFrame) -> list[Column]:
@@ -185,8 +184,7 @@ def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
     return ", ".join(f"{quote(name)} {reader.read(kind).wire}" for name, kind in record.fields)
 
 
-# --- second projection: one form for all writers
-# ------------------------------------------------------------------------
+# --- second projection: one form for all writers ---
 
 
 def _images(writers: Writers, target: TableSchema, options: Options) -> tuple[list[Column], Source]:
@@ -299,7 +297,9 @@ def _elsewhere(said: Said, writer: Writer, target: TableSchema, options: Options
     if not options.doubtful_keys or said.before is None or not is_from_postgresql(writer.wire):
         return F.lit(False)
     keys = [name for key in target.key for name in target.column(key).wire_names]
-    return names_other_columns(said.before, row_of(writer, options), keys, options.reader(writer))
+    row, reader = row_of(writer, options), options.reader(writer)
+    told = names_other_columns(said.before, row, keys, reader, knows_nulls=not writer.is_plain)
+    return told & said.source["lsn"].isNotNull()
 
 
 def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
@@ -313,8 +313,7 @@ def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) 
     return F.struct(corrupt.alias("corrupt"), beyond.alias("beyond"), F.when(~corrupt, key).alias("key"))
 
 
-# --- third projection, in `identity`: which rows; then the fourth: what becomes of each
-# --------------------------------
+# --- third projection, in `identity`: which rows; then the fourth: what becomes of each ---
 
 
 def _change(writers: Writers, target: TableSchema, options: Options, source: Source) -> list[Column]:

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.masking import is_plain_open
 from cdc_materializer.changes.positions import is_of_several
 from cdc_materializer.fold.fold import (
     CARRIED,
@@ -86,6 +87,19 @@ def with_elsewhere(states: DataFrame, live: DataFrame | None, target: TableSchem
     return found.withColumn(ELSEWHERE, is_other).drop("__cdc_shown", "__cdc_shown_in")
 
 
+def with_updates(changes: DataFrame) -> DataFrame:
+    """Changes of PostgreSQL's, of which inserts whose other halves do not say which row they end are updates.
+
+    Where columns of a REPLICA IDENTITY USING INDEX change, the connector takes the row's key for changed: it sends a
+    delete with a key of defaults, which is held (`changes.fillers`), and an insert with the key that the row had and
+    has. What that one leaves out is its own row's (changelog-semantics §0.1).
+    """
+    message = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
+    is_paired = F.max(m.NAMELESS).over(Window.partitionBy(F.coalesce(F.col(m.POSITION), message)))
+    is_update = (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0) & is_paired
+    return changes.withColumn(m.OP, F.when(is_update, "u").otherwise(F.col(m.OP)))
+
+
 @built_once
 def wants_base() -> Column:
     """Whether a state lacks a value that the mirror's row of the same key may have."""
@@ -139,6 +153,24 @@ def key_changes_without_delete(folded: DataFrame) -> DataFrame:
     elsewhere = F.count_if(is_other).over(Window.partitionBy(LINK)) - here
     known = linked.where(F.col(LINK).isNotNull()).withColumn("__cdc_halves", before + elsewhere)
     return known.where(F.col("__cdc_is_insert") & (F.col("__cdc_halves") == 0)).select(LINK).distinct()
+
+
+def halves_seen_unmasked(folded: DataFrame) -> DataFrame:
+    """The keys (m.KEY) of the rows from which inserts take values that rules see unmasked; the mirror has them masked.
+
+    Args:
+        folded: states of a batch, with both halves of these key changes.
+    """
+    asks = is_moved() & is_plain_open(F.col(OPEN_COLUMNS))
+    told = {LINK: link(), "__cdc_asks": asks, "__cdc_is_half": is_half()}
+    # Materialised, as in `key_changes_without_delete`.
+    linked = (
+        folded.where(is_half() | is_moved())
+        .select(m.KEY, *[column.alias(name) for name, column in told.items()])
+        .localCheckpoint()
+    )
+    asked = linked.withColumn("__cdc_asked", F.max("__cdc_asks").over(Window.partitionBy(LINK)))
+    return asked.where(F.col(LINK).isNotNull() & F.col("__cdc_asked") & F.col("__cdc_is_half")).select(m.KEY)
 
 
 @built_once

@@ -23,19 +23,16 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.shards import same_server
 from cdc_materializer.errors import Code
 from cdc_materializer.fold.packing import UNASKED, packed, unpacked
+from cdc_materializer.fold.swept import SWEPT, WIPED, with_sweeps
 from cdc_materializer.fold.truncated import without_idle_wipes
-from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.marker.sweeps import Sweep
 from cdc_materializer.order import key_order, owners, resends
 from cdc_materializer.order.epochs import CONTINUED, MOVES, REGRESSED, Recorded, went_back
 from cdc_materializer.order.key_order import AMBIGUOUS, GROUP, ORDER
 from cdc_materializer.order.resends import IN_DOUBT, REPLAYED
-from cdc_materializer.order.sweeping import is_after, is_before, is_inside, is_sweep_of
 from cdc_materializer.order.truncates import Truncate, is_before_truncate, is_from_before, is_wiped
 from cdc_materializer.schema.schema import TableSchema
 
-WIPED = "__cdc_wiped"
-#: Counts the complete snapshots since which nothing had been told of the key.
-SWEPT = "__cdc_swept"
 #: Counts the resets (deletes, and inserts of key changes, which start from nothing) that a row of the window has seen.
 SEGMENT = "__cdc_segment"
 #: Which insert opened the segment: partition, offset and part; NULL where none did, as behind a delete.
@@ -140,14 +137,13 @@ def states(
     if lives:
         guarded = without_idle_wipes(guarded, recorded, effective(), is_delete(), _before())
     if sweeps:
-        guarded = _without_idle_sweeps(guarded, sweeps) if lives else _sweep(guarded, sweeps)
+        guarded = with_sweeps(guarded, sweeps, F.col(REBUILT), lives=lives, exact=recorded.exact)
     if recorded.routed:
         guarded = owners.hold_collisions(guarded, effective(), is_delete(), _window())
     return _carry(guarded, target, partial)
 
 
-# --- 1. was it sent before?
-# ---------------------------------------------------------------------------------------------
+# --- 1. was it sent before? ---
 
 
 def _guard(
@@ -159,8 +155,7 @@ def _guard(
     wiping = truncates
     among, truncates = ((truncates, sweeps), ()) if lives else ((), truncates)
     grouped = key_order.ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, *among)
-    inherited = (m.POSITION, m.LOG, m.LOG_NUMBER, m.STREAMING)
-    lagged = (m.OP, m.NAMELESS, m.PARTITION, ORDER, *inherited)
+    lagged = (m.OP, m.NAMELESS, m.PARTITION, m.SIGNATURE, ORDER, *key_order.OF_DELETE)
     previous = {name: F.lag(name).over(_window()) for name in lagged}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
     # delete at all where that one does not say which row it ends.
@@ -169,10 +164,11 @@ def _guard(
     placed = grouped.withColumns(
         {
             m.OP: F.when(~F.coalesce(repeats, F.lit(False)), F.col(m.OP)),
-            **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in inherited},
+            **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in key_order.OF_DELETE},
             ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP].isNull() | F.col(key_order.LEADS)) & ~repeats,
             FIRST: previous[m.PARTITION].isNull(),
             TWIN: F.coalesce(previous[ORDER] == F.col(ORDER), F.lit(False)),
+            key_order.LEVEL: key_order.is_level(previous, recorded),
         }
     )
     placed = resends.with_highest(placed, _before(), forgets=recorded.forgets)
@@ -191,37 +187,11 @@ def _guard(
     return placed.withColumns(
         {
             **told,
+            AMBIGUOUS: F.col(AMBIGUOUS) | (F.col(key_order.LEVEL) & ~told[resends.REPLAYED]),
             WIPED: is_ended & ~stays,
             **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key),
         },
     )
-
-
-def _sweep(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:
-    """Wipe what came before a complete snapshot that does not show the key; what comes after it is a new row."""
-    wiped, swept = F.col(WIPED), F.lit(0)
-    for sweep in sweeps:
-        # What one of the past showed is told by the messages of its time, which only keys that are rebuilt have here.
-        is_known = F.col(REBUILT) if sweep.is_past else F.lit(True)
-        unseen = is_known & ~_is_shown(sweep)
-        wiped = wiped | (unseen & is_before(sweep, m.PARTITION, m.OFFSET))
-        swept = swept + (unseen & is_after(sweep, m.PARTITION, m.OFFSET)).cast("int")
-    return guarded.withColumns({WIPED: wiped, SWEPT: swept})
-
-
-def _without_idle_sweeps(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:
-    """A complete snapshot ends no row that it shows."""
-    is_idle = F.lit(False)
-    for sweep in sweeps:
-        is_idle = is_idle | (is_sweep_of(sweep) & _is_shown(sweep))
-    return guarded.withColumn(REPLAYED, F.col(REPLAYED) | is_idle)
-
-
-def _is_shown(sweep: Sweep) -> Column:
-    """Whether something was said of the key between a snapshot's ends."""
-    is_told = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE) & ~F.col(REPLAYED)
-    shows = (F.col(m.CODE).isNotNull() | is_told) & is_inside(sweep, m.PARTITION, m.OFFSET)
-    return F.max(F.coalesce(shows, F.lit(False))).over(Window.partitionBy(GROUP))
 
 
 def is_truncated(recorded: Recorded) -> Column:
@@ -235,8 +205,7 @@ def is_truncated(recorded: Recorded) -> Column:
     return F.coalesce(found & ~F.col(REBUILT), F.lit(False))
 
 
-# --- 2. what is the row after it?
-# ---------------------------------------------------------------------------------------
+# --- 2. what is the row after it? ---
 
 
 @built_once
@@ -324,8 +293,8 @@ def _problem_of(name: str) -> Column:
 
 def _last(name: str, value: Column) -> Column:
     # A message that is held unread may have set the column: what a later one does not tell is then unknown, not old.
-    # One of another row that has this one's key has not.
-    unread = F.col(m.CODE) != str(Code.KEY_COLLISION)
+    # One of another row that has this one's key has not, nor a delete that does not say which row it ends.
+    unread = (F.col(m.CODE) != str(Code.KEY_COLLISION)) & ~F.col(m.NAMELESS)
     told = F.struct(F.col(SEGMENT).alias("segment"), value.alias("value"), _problem_of(name).alias("code"))
     lost = F.struct(F.col(SEGMENT).alias("segment"), F.lit(None).alias("value"), F.col(m.CODE).alias("code"))
     return F.last(F.when(tells(name), told).when(unread, lost), ignorenulls=True).over(_so_far())

@@ -35,7 +35,7 @@ from cdc_materializer.line import swept
 from cdc_materializer.line.line import Line, Tables, marker_of, new_marker
 from cdc_materializer.line.quarantine import after, goes_beyond, held_messages, is_ahead
 from cdc_materializer.marker.marker import Marker
-from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.marker.sweeps import Sweep
 from cdc_materializer.merge import PLACE, SOURCE_TABLE, forget_changes, history_schema, table_path
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.order import key_order, sweeping

@@ -238,6 +238,7 @@ class Line:
         unread: DataFrame | None = None,
         *,
         again: bool = False,
+        alone: int = 0,
     ) -> Watch | None:
         """What a batch has to know to follow snapshots; None where the table does not sweep.
 
@@ -247,15 +248,16 @@ class Line:
             partitions: those that the topic has.
             unread: where messages of unknown keys are held.
             again: whether the batch reads messages from before it, which may complete a snapshot that was given up.
+            alone: without a marker, how far partition 0 was alone (`Recorded.alone`).
         """
         if not self.table.snapshot_sweep:
             return None
         gaps = accepted(raw.adopted if raw is not None else ())
         if marker is None:
-            return Watch(tuple(partitions), gaps=gaps)
+            return Watch(tuple(partitions), gaps=gaps, alone=alone)
         known = None if again else marker.snapshots
         is_first = not any(marker.offsets.values())
-        return Watch(tuple(partitions), known, is_first, marker.positions, unread, gaps)
+        return Watch(tuple(partitions), known, is_first, marker.positions, unread, gaps, marker.alone)
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""

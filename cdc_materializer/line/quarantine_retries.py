@@ -125,6 +125,11 @@ def _unasked(side: str, waits: Column) -> Column:
     return F.when(waits & names_schema(selector), F.lit(UNASKED)).otherwise(selector)
 
 
+def waiting(line: Line, quarantine: LakeTable) -> DataFrame:
+    """Where messages are that wait for a schema (partition, offset), each once."""
+    return _places(_held(line, quarantine)).select("partition", "offset")
+
+
 def _held(line: Line, quarantine: LakeTable) -> DataFrame:
     """What quarantine has of messages that wait for a schema."""
     # Those that a later row has superseded too: a column that only they told is the row's once they can be read.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from cdc_materializer.lake.lake import LakeTable
-    from cdc_materializer.marker.snapshots import Sweep
+    from cdc_materializer.marker.sweeps import Sweep
     from cdc_materializer.order.truncates import Truncate
     from cdc_materializer.schema.schema import TableSchema
 

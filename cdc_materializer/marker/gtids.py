@@ -14,7 +14,7 @@ from cdc_materializer.strict_json import as_number, as_offset, as_text, read_obj
 
 #: Two runs of numbers that are no further apart are one. Members of a group (MySQL's group replication) take numbers
 #: from blocks of a million each, so that a set of one run would have what another member is yet to write.
-_NEAR = 100_000
+NEAR = 100_000
 #: So many runs are kept of a log in a partition; of more the two nearest are taken for one.
 _RUNS_MAX = 8
 _PAIR = 2
@@ -41,7 +41,7 @@ class GtidSets:
         found = self.sets.get(log, {})
         if partition is not None:
             return found.get(partition, ())
-        return _joined(run for runs in found.values() for run in runs)
+        return joined(run for runs in found.values() for run in runs)
 
     def may_have(self, log: str | None, number: int | None, partition: int | None) -> bool:
         """Whether a transaction may have been read."""
@@ -60,7 +60,7 @@ class GtidSets:
         for log, by_partition in other.sets.items():
             known = sets.setdefault(log, {})
             for partition, runs in by_partition.items():
-                known[partition] = _joined((*known.get(partition, ()), *runs))
+                known[partition] = joined((*known.get(partition, ()), *runs))
         return type(self)(sets, last)
 
     def to_json(self) -> str:
@@ -90,10 +90,11 @@ class GtidSets:
         )
 
 
-def _joined(runs: Iterable[Run]) -> Runs:
+def joined(runs: Iterable[Run]) -> Runs:
+    """The runs in order, those that are near made one."""
     found: list[Run] = []
     for first, last in sorted(runs):
-        if found and first - found[-1][1] <= _NEAR:
+        if found and first - found[-1][1] <= NEAR:
             found[-1] = (found[-1][0], max(found[-1][1], last))
         else:
             found.append((first, last))

@@ -68,7 +68,7 @@ class Marker:
         times: when the source made the latest of the changes up to there, in microseconds since 1970.
         readings: how far the rows of snapshots reach that each partition has shown (`reach.reach_of`), where there are
             several.
-        deleted_at: when the last delete without its place was written in each, in milliseconds since 1970, likewise.
+        deleted_at: `Recorded.deleted_at` after the batch.
         truncated: the highest position of a truncate that was applied, before which no change of another partition
             counts any more; where the mirror has rows of several servers, of each of them.
         truncates: on a mirror, how many truncates were applied since its log began; None where a version that did not

@@ -18,7 +18,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.errors import UsageError
 from cdc_materializer.marker.adopted import Adoption
 from cdc_materializer.marker.reach import reach_of
-from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.marker.sweeps import Sweep
 from cdc_materializer.order.resends import reach
 from cdc_materializer.order.sweeping import Watch, follow
 from cdc_materializer.report.wording import quantity
@@ -41,11 +41,13 @@ class Known:
         changes: with the columns KNOWN, cached.
         partitions: those that the topic has.
         adopted: what was accepted as lost or rewound.
+        alone: how far partition 0 was alone (`Recorded.alone`).
     """
 
     changes: DataFrame
     partitions: tuple[int, ...]
     adopted: tuple[Adoption, ...] = ()
+    alone: int = 0
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def _shape(position: str) -> str:
 
 def snapshots_by(log: Known, cut: Cut) -> tuple[Sweep, ...]:
     """The snapshots of the whole table that were complete by a moment, and that had something before them."""
-    found = follow(log.changes, None, Watch(log.partitions))
+    found = follow(log.changes, None, Watch(log.partitions, alone=log.alone))
     return tuple(
         one for one in found.sweeps if all(cut.last.get(partition, -1) >= end for partition, end in one.ends.items())
     )

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_materializer.config import Config
-    from cdc_materializer.marker.snapshots import Sweep
+    from cdc_materializer.marker.sweeps import Sweep
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
     known = caching.cached(changes.select(*KNOWN))
     try:
         partitions = tuple(sorted(marker_of(mirror).offsets))
-        every = Known(known, partitions, (*marker_of(raw).adopted, *marker_of(mirror).adopted))
+        adopted = (*marker_of(raw).adopted, *marker_of(mirror).adopted)
+        every = Known(known, partitions, adopted, marker_of(mirror).alone)
         cut = cut_at(every, moment.position, moment.time)
         notes = [*_of_others(line, raw), *doubts(every, cut, time=moment.time, wipes=line.table.truncate == "apply")]
         places = known.where(cut.included).select(

@@ -66,7 +66,7 @@ class Recorded:
         sharded: whether each topic of the mirror is of a server of its own, see `changes.shards`.
         forgets: whether a delete may come without its place, see `resends.with_highest`.
         readings: how far rows of snapshots reach that were read of each partition, where there are several.
-        deleted_at: when the last delete without its place was written in each, in milliseconds since 1970, likewise.
+        deleted_at: when the last delete (or change, where others have places) without its place was written, in ms.
         home: how the keys of all messages so far are written, if Kafka's own partitioner has put each where it is, and
             behind how many partitions there were (`changes.home`); None before the first message, otherwise MOVES.
         mends: whether the mirror gets what a key change has left out, if its delete is read in a later batch.
@@ -269,7 +269,7 @@ def is_behind_reading(recorded: Recorded) -> Column:
 
 
 def _may_be_deleted(recorded: Recorded) -> Column:
-    """Whether a delete without its place that was read may have been written behind a message."""
+    """Whether a delete, or a change, without its place that was read may have been written behind a message."""
     return F.unix_millis(m.TIME) <= _highest(recorded.deleted_at, recorded, "bigint")
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.marker.reach import reach_of
-from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.marker.sweeps import Sweep
 from cdc_materializer.order.epochs import Recorded
 from cdc_materializer.order.resends import reach
 from cdc_materializer.order.sweeping import behind
@@ -21,10 +21,18 @@ GROUP = "__cdc_group"
 ORDER = "__cdc_order"
 #: Whether nothing but the records' timestamps says where a message stands among those of its key.
 AMBIGUOUS = "__cdc_ambiguous"
+#: Whether a change stands right behind one at its own position that another partition has (`is_level`).
+LEVEL = "__cdc_level"
 #: Whether a message is the first of its key in its partition, where others may have the key too.
 LEADS = "__cdc_leads"
-#: The position that a message's key had reached by the time at which it was written.
+#: What a tombstone has of its delete.
+OF_DELETE = (m.POSITION, m.LOG, m.LOG_NUMBER, m.STREAMING)
+#: Whether a message is a tombstone without a delete ahead of it in its partition, or a delete without one behind it.
+_ALONE, _PARTED = "__cdc_alone", "__cdc_parted"
+#: The position that the key of a message without one had reached by the time at which it was written.
 _REACHED = "__cdc_reached"
+#: The lowest place of a message: that of the last one without a position that was written before it.
+_LOWEST = "__cdc_lowest"
 #: What comes behind a delete at its very place, and in this order, where partitions share the place (§2.4).
 _RANKS = ("r", "c", "u")
 #: As much of ORDER as is kept, with the field's types; what is in no batch has none of it (`unordered`).
@@ -38,9 +46,11 @@ def ordered(
 
     Across partitions the source's positions decide: a key moves when partitions are added, or its bytes change. What
     has no position follows the message before it in its partition, and the record's timestamp decides (§2.2, §2.3).
-    Where deletes have none, one also follows what was written before it in other partitions: it may be the first of its
-    own, to which its key has moved. A snapshot comes between all that its partitions have before and behind it, and a
-    row that it showed before the truncates that are behind it by their own places in the log (`reach`).
+    Beside messages that have one it also follows what was written before it in other partitions, because it may be the
+    first of its own, to which its key has moved; and what was written behind it follows it: what comes again behind a
+    delete without its place brings the row back. A snapshot comes between all that its partitions have before and
+    behind it, and a row that it showed before the truncates that are behind it by their own places in the log
+    (`reach`).
 
     Args:
         grouped: changes, with GROUP.
@@ -51,30 +61,64 @@ def ordered(
     ends = F.coalesce(F.col(m.OP) == m.SWEEP, F.lit(False))
     position, rank, time, several = F.lit(""), F.lit(0), F.lit(0).cast("timestamp"), F.lit(False)
     leads = F.lit(False)
-    if recorded.partitions > 1 and not recorded.keys_stay:
+    if recorded.keys_move:
         of_partition = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
         so_far = of_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
         own = F.when(~ends, F.col(m.POSITION))
-        told = F.coalesce(own, F.lit(""))
-        is_own = F.coalesce(F.lag(m.OP).over(of_partition) == "d", F.lit(False))
+        # A tombstone behind its delete stands where that one does; any other is a delete, whose place nothing tells.
+        is_tombstone = F.col(m.OP) == m.TOMBSTONE
+        is_own = F.coalesce(is_tombstone & (F.lag(m.OP).over(of_partition) == "d"), F.lit(False))
         leads = F.lag(m.PARTITION).over(of_partition).isNull()
+        place, written = _place(own, F.coalesce(own, F.lit("")), truncates), F.col(m.TIME)
         if recorded.forgets:
-            written = F.max(own).over(Window.partitionBy(GROUP).orderBy(m.TIME))
-            reached = F.when(~is_own, written)
-            grouped = grouped.withColumn(_REACHED, F.coalesce(own, reached, F.lit("")))
-            told = F.col(_REACHED)
-        furthest, time = F.max(_place(own, told, truncates)).over(so_far), F.max(m.TIME).over(so_far)
+            grouped = _with_reached(_with_deletes(grouped, is_tombstone & ~is_own), own, is_own)
+            # Behind its delete, though both may be of one millisecond.
+            written = F.when(is_tombstone, F.col(m.TIME) + F.expr("INTERVAL 1 MICROSECOND")).otherwise(F.col(m.TIME))
+            place = F.greatest(_place(own, F.coalesce(own, F.col(_REACHED), F.lit("")), truncates), F.col(_LOWEST))
+        furthest, time = F.max(place).over(so_far), F.max(written).over(so_far)
         position, rank = furthest["position"], furthest["rank"]
         whole = Window.partitionBy(GROUP)
-        # A tombstone behind its delete stands where that one does; any other is a delete, whose place nothing tells.
-        is_delete_alone = (F.col(m.OP) == m.TOMBSTONE) & ~is_own
-        is_change = (F.col(m.OP).isin(*m.CHANGE_OPS) | is_delete_alone) & F.col(m.POSITION).isNull()
+        is_change = (F.col(m.OP).isin(*m.CHANGE_OPS) | (is_tombstone & ~is_own)) & own.isNull()
         of_messages = F.when(~F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False)), F.col(m.PARTITION))
         several = is_change & (F.min(of_messages).over(whole) != F.max(of_messages).over(whole))
     told_by = {"position": position, "rank": rank, "time": time}
     fields = [*[by.alias(name) for name, by in told_by.items()], *map(F.col, (m.OFFSET, m.PARTITION, m.PART))]
     place = F.struct(*([behind(sweeps).alias("behind"), ends.alias("ends")] if sweeps else []), *fields)
     return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False)), LEADS: leads})
+
+
+def _with_deletes(grouped: DataFrame, is_alone: Column) -> DataFrame:
+    """Messages, of which tombstones that are parted from their deletes stand where those do in the log (§0 rule 6).
+
+    A column may say where a row goes, and the key where its tombstones do (PartitionRouting). Each belongs to one
+    delete that was written no later and has none right behind it; a tombstone beyond those ends the row for itself.
+    """
+    of_partition = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
+    is_delete = (F.col(m.OP) == "d") | F.col(m.NAMELESS)
+    is_parted = is_delete & ~F.coalesce(F.lead(m.OP).over(of_partition) == m.TOMBSTONE, F.lit(False))
+    flags = {_ALONE: is_alone, _PARTED: is_parted}
+    grouped = grouped.withColumns({name: F.coalesce(flag, F.lit(False)) for name, flag in flags.items()})
+    by_time = Window.partitionBy(GROUP).orderBy(F.unix_millis(m.TIME), _ALONE, m.PARTITION, m.OFFSET)
+    so_far, before = (by_time.rowsBetween(Window.unboundedPreceding, end) for end in (0, -1))
+    is_told = F.col(_ALONE) & (F.count_if(_PARTED).over(so_far) > F.count_if(_ALONE).over(before))
+    delete = F.last(F.when(F.col(_PARTED), F.struct(*OF_DELETE)), ignorenulls=True).over(so_far)
+    told = {name: F.when(is_told, delete[name]).otherwise(F.col(name)) for name in OF_DELETE}
+    return grouped.withColumns(told).drop(_ALONE, _PARTED)
+
+
+def _with_reached(grouped: DataFrame, own: Column, is_own: Column) -> DataFrame:
+    """Add _REACHED to messages that tell no place, and _LOWEST to what was written behind them.
+
+    Of what was written in the same millisecond deletes alone count, because they may be what such a message repeats.
+    """
+    by_time = Window.partitionBy(GROUP).orderBy(F.unix_millis(m.TIME))
+    earlier = by_time.rangeBetween(Window.unboundedPreceding, -1)
+    deleted = F.max(F.when(F.col(m.OP) == "d", own)).over(by_time.rangeBetween(Window.unboundedPreceding, 0))
+    reached = F.coalesce(F.greatest(F.max(own).over(earlier), deleted), F.lit(""))
+    grouped = grouped.withColumn(_REACHED, F.when(own.isNull() & ~is_own, reached))
+    is_message = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
+    unplaced = F.when(is_message & F.col(_REACHED).isNotNull(), _struct(F.col(_REACHED), F.lit(len(_RANKS) + 1)))
+    return grouped.withColumn(_LOWEST, F.when(is_message, F.max(unplaced).over(earlier)))
 
 
 def _place(own: Column, told: Column, truncates: Sequence[Truncate]) -> Column:
@@ -85,12 +129,36 @@ def _place(own: Column, told: Column, truncates: Sequence[Truncate]) -> Column:
     """
     ranks = [F.when(own.isNull(), len(_RANKS) + 1)]
     ranks += [F.when(F.col(m.OP) == op, at) for at, op in enumerate(_RANKS, 1)]
-    place = F.struct(told.alias("position"), F.coalesce(*ranks, F.lit(0)).alias("rank"))
+    place = _struct(told, F.coalesce(*ranks, F.lit(0)))
     for truncate in reversed(truncates):
         if truncate.position is not None and reach_of(truncate.position) != truncate.position:
-            just_ahead = F.struct(F.lit(truncate.position).alias("position"), F.lit(-1).alias("rank"))
+            just_ahead = _struct(F.lit(truncate.position), F.lit(-1))
             place = F.when(is_shown_before(truncate.position), just_ahead).otherwise(place)
     return place
+
+
+def is_level(previous: Mapping[str, Column], recorded: Recorded) -> Column:
+    """LEVEL: whether only the time of its record puts a change behind the one ahead of it, though both tell a position.
+
+    Changes of one statement or transaction can share one (§2.1, §0 rule 10). The number in the transaction would not
+    tell: what a connector sends again has other numbers (0650), so that by them it could come ahead of what it repeats.
+
+    Args:
+        previous: of the message ahead in ORDER: operation, partition, position and signature.
+        recorded: how many partitions there are, and whether keys stay in theirs.
+    """
+    if not recorded.keys_move:
+        return F.lit(False)
+    shares = F.col(m.STREAMING) & F.col(m.OP).isin("c", "u")
+    for name in (m.OP, m.POSITION):
+        shares = shares & (F.col(name) == previous[name])
+    for name in (m.PARTITION, m.SIGNATURE):
+        shares = shares & (F.col(name) != previous[name])
+    return F.coalesce(shares, F.lit(False))
+
+
+def _struct(position: Column, rank: Column) -> Column:
+    return F.struct(position.alias("position"), rank.alias("rank"))
 
 
 def unordered() -> Column:

@@ -134,6 +134,11 @@ def told_by_all() -> dict[str, Column]:
     return _flags((comparable() & again) | (_is_late_reading() & is_known), _is_late_reading())
 
 
+def is_known() -> Column:
+    """Whether the same event was there (`with_known`)."""
+    return F.col(_KNOWN)
+
+
 def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = False) -> DataFrame:
     """Add _KNOWN, whether the same event was there, what was seen, and _COPIED, which `with_copies` may say otherwise.
 

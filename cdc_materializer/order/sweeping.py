@@ -15,17 +15,9 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.holes import Hole
-from cdc_materializer.marker.snapshots import (
-    FIRST,
-    LAST,
-    End,
-    Followed,
-    Reached,
-    Records,
-    Sweep,
-    SweepPlan,
-    plan_sweeps,
-)
+from cdc_materializer.marker.snapshots import FIRST, LAST, Followed, Reached, Records
+from cdc_materializer.marker.sweeps import End, Sweep, SweepPlan, plan_sweeps
+from cdc_materializer.order.resends import reach
 from cdc_materializer.schema.schema import TableSchema
 
 #: Which of a batch's sweeps ends a row.
@@ -43,6 +35,7 @@ class Watch:
         positions: the highest streaming position of each partition before the batch.
         unread: where messages of unknown keys are held (partition, offset); None where there are none.
         gaps: where messages were lost and that was accepted, see `holes.accepted`.
+        alone: how far partition 0 had been read while the topic had no other (`Recorded.alone`).
     """
 
     partitions: tuple[int, ...]
@@ -51,6 +44,7 @@ class Watch:
     positions: Mapping[int, str] | None = None
     unread: DataFrame | None = None
     gaps: tuple[Hole, ...] = ()
+    alone: int = 0
 
 
 def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan:
@@ -68,7 +62,8 @@ def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan
     is_whole_log = earlier is not None or watch.is_first
     reached = {partition: _reached(partition, rows, watch, is_whole_log=is_whole_log) for partition in watch.partitions}
     known = watch.known or Followed()
-    plan = plan_sweeps(known.running, records, reached, is_first=watch.is_first or watch.known is None)
+    is_first = watch.is_first or watch.known is None
+    plan = plan_sweeps(known.running, records, reached, is_first=is_first, alone=watch.alone)
     tables = {table for row in rows for table in (row["table"], row["other_table"]) if table is not None}
     plan = replace(plan, tables=tuple(sorted({*known.tables, *tables})[:2]))
     if not plan.sweeps:
@@ -110,6 +105,7 @@ def _looked_at(changes: DataFrame) -> DataFrame:
 def _seen(changes: DataFrame) -> list[Row]:
     """One row a partition and snapshot, and one a partition for all else: few, as a snapshot has one position."""
     is_record, offset, streamed = F.col(m.SNAPSHOT).isNotNull(), F.col(m.OFFSET), _is_streamed()
+    begun = F.coalesce(reach(F.col(m.POSITION)), F.lit(""))
     grouped = changes.groupBy(
         m.PARTITION, is_record.alias("is_record"), F.when(is_record, F.col(m.POSITION)).alias("position")
     )
@@ -121,7 +117,7 @@ def _seen(changes: DataFrame) -> list[Row]:
         F.min(F.when(streamed, offset)).alias("stream_first"),
         F.max(F.when(streamed, offset)).alias("stream_last"),
         F.max(F.when(F.col(m.STREAMING), F.col(m.POSITION))).alias("reached"),
-        F.min(F.when(F.col(m.OP).isin(*m.CHANGE_OPS), F.coalesce(m.POSITION, F.lit("")))).alias("lowest"),
+        F.min(F.when(F.col(m.OP).isin(*m.CHANGE_OPS), F.struct(offset, begun))).alias("begun"),
         F.min(m.SOURCE_TABLE).alias("table"),
         F.max(m.SOURCE_TABLE).alias("other_table"),
     ).collect()
@@ -169,12 +165,12 @@ def _reached(partition: int, rows: Sequence[Row], watch: Watch, *, is_whole_log:
     other = next((row for row in own if not row["is_record"]), None)
     before = (watch.positions or {}).get(partition)
     known = [position for position in (before, other["reached"] if other else None) if position is not None]
-    shown = [row["lowest"] for row in own if is_whole_log and row["lowest"] is not None]
+    shown = [tuple(row["begun"]) for row in own if is_whole_log and row["begun"] is not None]
     return Reached(
         first=min((row["first"] for row in own), default=None),
         streamed=(other["stream_first"], other["stream_last"]) if other and other["stream_first"] is not None else None,
         position=max(known, default=None),
-        lowest=min(shown, default=None),
+        begun=min(shown)[1] if shown else None,
     )
 
 

@@ -173,7 +173,7 @@ def beginning(line: Line, mirror: LakeTable, base: Base | None) -> tuple[Marker,
     now = marker_of(mirror)
     start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
     start = replace(start, batch="", counts={}, masks=line.masks.told(), settles=None, warned=(), swapped=None)
-    start = replace(start, unkept=now.unkept)
+    start = replace(start, unkept=now.unkept, alone=now.alone)
     return start, base.rows(line, mirror) if base is not None else None
 
 

@@ -614,6 +614,7 @@ def topic(
     key_of: Callable[[Event], bytes] | None = None,
     *,
     alone: bool = False,
+    routed: float = 0,
 ) -> list[Sent]:
     """The events as messages of a topic with one partition or some, to which more may be added in mid-life.
 
@@ -624,10 +625,14 @@ def topic(
         partitions: how many there are in the first half and in the second; left out, the seed decides.
         key_of: the key's bytes, by which Kafka's partitioner chooses; left out, the key's own number does.
         alone: whether a copy may begin with a tombstone; until its end a row that was made behind that is not there.
+        routed: how probable it is that a column says where a row's changes go (PartitionRouting); tombstones go by
+            their key.
     """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     several, more = partitions or chance.choice(((1, 1), (1, 1), (3, 3), (1, 3), (2, 3)))
     grows_at, offsets, reached = len(events) // 2, dict.fromkeys(range(3), 0), 0
+    routing = random.Random(f"{seed} routed")  # noqa: S311 - repeatable, not secret
+    is_routed, routes = routing.random() < routed, dict[int, int]()
     found: list[Sent] = []
     for at, event in sent(events, seed, reach, alone=alone):
         reached = max(reached, at + 1)
@@ -637,6 +642,8 @@ def topic(
         partition = (event.key or 0) % several
         if key_of is not None and event.key is not None:
             partition = kafka_partition(key_of(event), several)
+        if is_routed and event.op in {"c", "u", "d", "r"}:
+            partition = routes.setdefault(at, routing.randrange(3)) % several
         found.append(Sent(event, partition, offsets[partition], len(found), reached))
         offsets[partition] += 1
     return found

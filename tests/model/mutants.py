@@ -156,6 +156,12 @@ def _no_position(tombstone: Message, _: Message | None) -> Message:
     return tombstone
 
 
+def _without_places(messages: Iterable[Message]) -> list[tuple[Message, bool]]:
+    known = list(messages)
+    as_sent = {(one.partition, one.offset): one for one in known}
+    return [(as_sent[one.partition, one.offset], is_own) for one, is_own in _with_deletes(known)]
+
+
 def _before_is_identity(message: Message) -> Any:  # noqa: ANN401 - a key
     return message.key if message.before is None else _first_of(message.before, message.key)
 
@@ -177,6 +183,7 @@ def _by_offset_alone(messages: Iterable[Message]) -> list[Message]:
 
 
 _mark, _is_replay, _told, _started = reference.mark, reference.is_replay, reference.told, reference.started
+_with_deletes = reference.with_deletes
 _is_wiped, _is_ended, _after_row = reference.is_wiped, reference.is_ended, reference.after_row
 
 #: By what was got wrong.
@@ -209,6 +216,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "a truncate that is sent again is another one": Mutant("was_truncated", _never, (517,)),
     "a truncate wipes everything": Mutant("is_wiped", _everything, (27, 104)),
     "a tombstone is not its delete's": Mutant("with_position_of_its_delete", _no_position, (72,)),
+    "a tombstone in another partition is no delete's": Mutant("with_deletes", _without_places, (727,)),
     "an unreadable message told nothing": Mutant("after_unread", _as_it_was, (43,)),
     "a key is anybody's": Mutant("collides", _never, (161, 162)),
     "a key is its first table's for good": Mutant("with_owner", _for_good, (161, 162)),

@@ -7,6 +7,7 @@ random histories must be what the pipeline says, and each rule is a function of 
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 #: In an image, a value that the connector did not know (§1.7).
@@ -15,6 +16,8 @@ Key = Hashable
 Row = Mapping[str, Any]
 Position = tuple[Any, ...]
 Place = tuple[Any, ...]
+#: Operations that say something of a row.
+_TELLING = ("c", "u", "d", "r", "tombstone")
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Message:
         order: the number of the change in its transaction, where the connector tells it.
         held: whether it could not be understood, so that nobody knows what it set.
         table: the source table; None where the message does not say.
-        reached: of a delete without its place, how far its key had got by then, see `with_reached`.
+        reached: of a message that tells no place, how far its key had got by then, see `with_reached`.
+        lowest: the place that it stands behind at least.
         transaction: the number that its transaction has in its log, whichever server sends it (GTID); None without.
     """
 
@@ -52,6 +56,7 @@ class Message:
     held: bool = False
     table: str | None = None
     reached: Position | None = None
+    lowest: tuple[Position, int] | None = None
     transaction: tuple[str, int] | None = None
     order: int | None = None
 
@@ -247,24 +252,64 @@ def in_order(messages: Iterable[Message]) -> list[Message]:
         place, time = reached.get(lane, (((), 0), 0))
         # At one position a delete comes before what another partition makes of the row (§0.2, §2.4).
         rank = 4 if message.reached else {"r": 1, "c": 2, "u": 3}.get(message.op or "", 0)
-        place, time = max(place, (told, rank if told else 0)), max(time, message.time)
+        place, time = max(place, (told, rank if told else 0), message.lowest or ((), 0)), max(time, message.time)
         reached[lane] = place, time
         placed.append((*place, time, message.offset, message.partition, message))
     return [message for *_, message in sorted(placed, key=lambda place: place[:5])]
 
 
+def with_deletes(messages: Iterable[Message]) -> list[tuple[Message, bool]]:
+    """Messages, and whether each is the tombstone right behind its delete; others at the places of theirs (§0 rule 6).
+
+    A tombstone in another partition belongs to one delete that was written no later and has none right behind it.
+    """
+    by_lane: dict[tuple[Any, int], list[Message]] = {}
+    for message in sorted(messages, key=lambda one: (one.partition, one.offset)):
+        by_lane.setdefault((message.key, message.partition), []).append(message)
+    own, parted, alone = [], list[Message](), list[Message]()
+    for lane in by_lane.values():
+        for before, message, behind in zip([None, *lane], lane, [*lane[1:], None], strict=False):
+            is_own = message.op == "tombstone" and before is not None and before.op == "d"
+            if message.op == "d" and (behind is None or behind.op != "tombstone"):
+                parted.append(message)
+            if message.op == "tombstone" and not is_own:
+                alone.append(message)
+            else:
+                own.append((message, is_own))
+    met: dict[Any, int] = {}
+    for message in sorted(alone, key=lambda one: (one.time, one.partition, one.offset)):
+        ahead = [one for one in parted if one.key == message.key and one.time <= message.time]
+        is_told, met[message.key] = len(ahead) > met.get(message.key, 0), met.get(message.key, 0) + 1
+        last = max(ahead, key=lambda one: (one.time, one.partition, one.offset), default=message)
+        own.append((replace(message, position=last.position) if is_told else message, False))
+    return own
+
+
 def with_reached(messages: Iterable[Message]) -> list[Message]:
-    """Messages, with how far their key had got in all partitions when a delete without its place was written."""
-    highest: dict[Any, Position] = {}
-    last: dict[tuple[Any, int], str | None] = {}
-    found = []
-    for message in sorted(messages, key=lambda one: one.time):
-        lane = (message.key, message.partition)
-        highest[message.key] = max(highest.get(message.key, ()), message.position or ())
-        is_alone = message.op == "tombstone" and last.get(lane) != "d"
-        found.append(replace(message, reached=highest[message.key]) if is_alone else message)
-        last[lane] = message.op
-    return found
+    """Messages, with how far their key had got in all partitions when one that tells no place was written.
+
+    What is written behind such a one stands behind it, in whatever partition: `lowest`.
+    """
+    found = [
+        (message, message.position is None and message.op in _TELLING and not is_own)
+        for message, is_own in with_deletes(messages)
+    ]
+    highest, lowest, told = dict[Any, Position](), dict[Any, tuple[Position, int]](), []
+    for _, together in groupby(sorted(found, key=lambda one: one[0].time), key=lambda one: one[0].time):
+        written, behind = list(together), dict[Any, tuple[Position, int]]()
+        # Of the same millisecond deletes alone count: a tombstone may be parted from its own.
+        ended = [message for message, _ in written if message.op == "d"]
+        for message, is_unplaced in written:
+            key, reached, low = message.key, None, lowest.get(message.key)
+            if is_unplaced:
+                deleted = [one.position or () for one in ended if one.key == key]
+                reached = max([highest.get(key, ()), *deleted])
+                behind[key] = max(behind.get(key, ((), 0)), (reached, 4 if reached else 0))
+            told.append(replace(message, reached=reached, lowest=low if message.op in _TELLING else None))
+        for message, _ in written:
+            highest[message.key] = max(highest.get(message.key, ()), message.position or ())
+        lowest |= {key: max(lowest.get(key, ((), 0)), place) for key, place in behind.items()}
+    return told
 
 
 def forgotten(state: KeyState) -> KeyState:

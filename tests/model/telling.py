@@ -28,6 +28,8 @@ class Telling:
     layout: Layout = field(default_factory=Layout)
     #: Besides its lives' seeds.
     called: str = ""
+    #: Whether a column says where a row's changes go, and partitions are read at unequal speed.
+    uneven: bool = False
     messages: list[Sent] = field(init=False)
     builder: TopicBuilder = field(init=False)
     chance: random.Random = field(init=False)
@@ -40,7 +42,8 @@ class Telling:
         self.builder = TopicBuilder(f"model.public.{self.name}")
         # Lives that share a table have keys that differ by KEYS in one partition.
         key_of = self._key if len(self.seeds) == 1 else None
-        self.messages = topic(self.events, self.seeds[0], self.reach, self.partitions, key_of)
+        routed = 1 if self.uneven else 0
+        self.messages = topic(self.events, self.seeds[0], self.reach, self.partitions, key_of, routed=routed)
         for partition, key, value in self.layout.laid(self.builder.topic, self.events, self.messages):
             self.builder.add(key, value, partition=partition)
 
@@ -76,6 +79,17 @@ class Telling:
         shown.messages, self.written = self.builder.messages[:count], count
         shown.write(folder)
         return self.rows_after(self.messages[count - 1].reached)
+
+    def write_unevenly(self, folder: "Path", part: float) -> None:
+        """Write another part of each partition, none of them less than the time before."""
+        speeds = random.Random(self.seeds[0])  # noqa: S311 - repeatable, not secret
+        lanes: dict[int, list[Any]] = {}
+        for message in self.builder.messages:
+            lanes.setdefault(message.partition, []).append(message)
+        shown = TopicBuilder(self.builder.topic)
+        for _, lane in sorted(lanes.items()):
+            shown.messages += lane[: int(len(lane) * part ** speeds.uniform(0.2, 4))]
+        shown.write(folder)
 
     def rows_after(self, reached: int) -> Rows:
         """What the table must show when so many events have been sent."""

@@ -10,6 +10,6 @@ IMPORTS_GREAT_EXPECTATIONS = (
 )
 
 #: Tests that start many runs or wait for processes: a run of the suite takes fewer of them than of others.
-TURNS = pytest.mark.turns(26)
+TURNS = pytest.mark.turns(40)
 #: The same for modules whose tests look at what one long fixture has done: a run takes those of one turn, or none.
-FIRST_TURN, SECOND_TURN, THIRD_TURN, FOURTH_TURN, FIFTH_TURN = (pytest.mark.turns(10, turn) for turn in range(5))
+FIRST_TURN, SECOND_TURN, THIRD_TURN, FOURTH_TURN, FIFTH_TURN = (pytest.mark.turns(15, turn) for turn in range(5))

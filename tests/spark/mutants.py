@@ -73,6 +73,12 @@ def _instead(value: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - a function o
     return lambda _: value
 
 
+def _placed_first(grouped: DataFrame, *_: Column) -> DataFrame:
+    """Put messages without a place ahead of all that have one."""
+    nowhere = F.lit(None).cast("struct<position:string,rank:int>")
+    return grouped.withColumns({"__cdc_reached": F.lit(None).cast("string"), "__cdc_lowest": nowhere})
+
+
 def _rank() -> Column:
     return F.when(F.col(m.OP) == "d", 3).when(F.col(m.OP) == "u", 2).otherwise(1)
 
@@ -149,6 +155,18 @@ MUTANTS = {
     "a key is anybody's": Mutant("order.owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
     "a truncate ends the rows of all tables": Mutant(
         "merge", "is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163
+    ),
+    "a tombstone is parted from its delete": Mutant(
+        "order.key_order", "_with_deletes", _instead(lambda grouped, _: grouped), 727
+    ),
+    "what tells no place comes ahead of what does": Mutant(
+        "order.key_order", "_with_reached", _instead(_placed_first), 728
+    ),
+    "an insert behind a delete that names no row is a key change": Mutant(
+        "fold.base", "with_updates", _instead(lambda changes: changes), 730
+    ),
+    "a reading that is copied behind a sweep is new": Mutant(
+        "fold.swept", "_may_come_again", _instead(lambda *_: F.lit(False)), 735
     ),
     "deleted keys are forgotten": Mutant("batch.batch", "with_history", _without_deleted, 12),
     "a held message has shown its row": Mutant(

@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
 
-#: Cases that go through Spark only with CDCM_TESTS=all, to keep the suite short. The reference fold reads most of them
-#: by default (`tests/unit/test_reference.py`).
-_ASKED = range(70, 130)
 #: Of so many cases each run takes one, by the first number that they have: those of the fold itself come first. A batch
 #: through Spark costs three seconds, however small.
-_IN_TURNS = {0: 24, 130: 44}
+_IN_TURNS = {0: 36, 130: 60}
 
 
 #: A plan sees a handful of rows here: to compile its expressions takes longer than to run it. All other tests compile
@@ -50,7 +47,7 @@ def _parameters(seed: int | None) -> list[Any]:
     """The cases that go: with a seed those that are in turn, otherwise all that are not left for CDCM_TESTS=all."""
     found = []
     for case in cases():
-        if (case.number in _ASKED and not ALL) or (seed is not None and not _is_in_turn(case.number, seed)):
+        if seed is not None and not _is_in_turn(case.number, seed):
             continue
         marks = [pytest.mark.xfail(reason=case.data["xfail"])] if "xfail" in case.data else []
         for way in ways(case):

@@ -4,14 +4,16 @@ Hundreds of random lives share one table, with keys of their own and their event
 a few batches; others, which are truncated, have a table each, one of them with columns that change. Their topics have
 some partitions and may get more, are sent with crashes, and are read in batches of any size, in several runs that end
 anywhere. A third kind shares a table of which a column is dropped and added now and then, and the database of a fourth
-is restored in the end. Each run is killed at each table once, at a point of one of its commits, and begun again. With
-CDCM_TESTS=all there are more lives, and longer ones; with CDCM_SEED=17 the first of them is that one, or the next that
-is truncated.
+is restored in the end. Of a fifth kind a column says which partition a row goes to, and partitions are read at unequal
+speed: what the mirror shows is asked in the end. Each run is killed at each table once, at a point of one of its
+commits, and begun again. With CDCM_TESTS=all there are more lives, and longer ones; with CDCM_SEED=17 the first of them
+is that one, or the next that is truncated.
 """
 
 import itertools
 import os
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +27,7 @@ from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run.run import run_once
 from cdc_materializer.testing.faults import Killed
-from tests.model.history import History, lives
+from tests.model.history import History, Rows, lives
 from tests.model.telling import Telling
 from tests.spark.kills import commit
 from tests.spark.marks import FIFTH_TURN
@@ -44,6 +46,8 @@ _SHARING, _ALONE, _EVENTS, _RUNS = (1_000, 8, 60, 4) if _ALL else (200, 1, 20, 2
 _CHANGING, _RESTORED = (300, 8) if _ALL else (60, 1)
 #: Lives that have their own table, are truncated, and whose columns change.
 _ALTERED = 4 if _ALL else 1
+#: Lives that share a table whose topic is routed by a column, and read at unequal speed.
+_UNEVEN = 300 if _ALL else 60
 #: Where runs are killed: at every point of the commits that each batch makes.
 _POINTS = (*commit("raw"), *commit("mirror"))
 
@@ -71,9 +75,11 @@ def _tellings() -> list[Telling]:
     # In another partition than a truncate's nothing but its position says that a row is from before that.
     found += [Telling([seed], History(seed, _EVENTS, restored=True).live(), 25, (1, 1)) for seed in restored]
     altered = lives(changing, _EVENTS, columns_change=True, crosses=True)
+    uneven = range(restored.stop, restored.stop + _UNEVEN)
     return [
         Telling(sharing, lives(sharing, _EVENTS, crosses=True), 2 * _SHARING, (2, 3)),
         Telling(changing, altered, 2 * _CHANGING, (2, 3)),
+        Telling(uneven, lives(uneven, _EVENTS, crosses=True), 2 * _UNEVEN, (2, 3), called="uneven", uneven=True),
         *found,
     ]
 
@@ -99,6 +105,14 @@ def _killed_and_run_again(config: Config, spark: "SparkSession", seed: str) -> t
                 continue
 
 
+def _written(table: Telling, folder: Path, run: int) -> Rows | None:
+    """Write what a run reads, and return what the table must show behind it; None where nothing says."""
+    if table.uneven and run < _RUNS:
+        table.write_unevenly(folder, run / _RUNS)
+        return None
+    return table.write(folder, run / _RUNS)
+
+
 @pytest.fixture(scope="module")
 def outcome(spark: "SparkSession", lake_config: Config) -> tuple[list[Telling], list[dict[int, str]]]:
     """All tables, and for each run what was wrong after it, by seed."""
@@ -106,7 +120,7 @@ def outcome(spark: "SparkSession", lake_config: Config) -> tuple[list[Telling], 
     folder, path = lake_config.root / "model", lake_config.root / "model.yaml"
     faults: list[dict[int, str]] = []
     for run in range(1, _RUNS + 1):
-        expected = {table.mirror: table.write(folder, run / _RUNS) for table in tables}
+        expected = {table.mirror: _written(table, folder, run) for table in tables}
         entries = [table.entry() for table in tables]
         path.write_text(yaml.safe_dump({"name": "model", "source": {"files": "model"}, "tables": entries}))
         report, killed = _killed_and_run_again(load_config(path), spark, f"{_FIRST_SEED} {run}")
@@ -114,7 +128,8 @@ def outcome(spark: "SparkSession", lake_config: Config) -> tuple[list[Telling], 
         faults.append({table.seeds[0]: "was never killed" for table in tables if table.name not in killed})
         for table in tables:
             stopped = {seed: errors[table.mirror] for seed in table.seeds if table.mirror in errors}
-            faults[-1] |= stopped or table.difference(spark, expected[table.mirror])
+            rows = expected[table.mirror]
+            faults[-1] |= stopped or (table.difference(spark, rows) if rows is not None else {})
             unsound = what_is_unsound(load_config(path), TableName.parse(table.mirror))
             faults[-1] |= {table.seeds[0]: str(unsound)} if unsound else {}
     unequal = [entry.table for entry in verify_tables(load_config(path), spark).tables if not entry.equal]
@@ -130,5 +145,6 @@ def test_a_mirror_is_its_database_at_every_event(outcome: tuple[list[Telling], l
     """Whatever is sent again, cut, or killed in between; and so do a fold of all of raw and a replay in batches."""
     tables, faults = outcome
 
-    assert sum(len(table.seeds) for table in tables) == _SHARING + _CHANGING + _ALONE + _ALTERED + _RESTORED
+    lives_told = _SHARING + _CHANGING + _ALONE + _ALTERED + _RESTORED + _UNEVEN
+    assert sum(len(table.seeds) for table in tables) == lives_told
     assert faults == [{}] * (_RUNS + 2)

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import Row
 
-from cdc_materializer.batch.facts import Facts
+from cdc_materializer.batch.facts import Facts, _gtids
 from cdc_materializer.batch.markers import LOGS_MAX, reached
 from cdc_materializer.errors import BatchBlocked, InvariantBroken
-from cdc_materializer.marker.gtids import _NEAR, _RUNS_MAX, GtidSets
+from cdc_materializer.marker.gtids import _RUNS_MAX, NEAR, GtidSets
 from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets
 
@@ -41,9 +42,9 @@ def test_no_transaction_that_was_read_is_forgotten(batches: list[tuple[str, int,
 
 def test_what_was_not_read_is_not_there() -> None:
     """A partition that is behind has not what another one read, nor a server what one with other numbers wrote."""
-    sets = _after([(_LOG, 0, (10, 20)), (_LOG, 1, (10, 12)), (_LOG, 0, (20 + _NEAR + 1, 20 + _NEAR + 9))])
+    sets = _after([(_LOG, 0, (10, 20)), (_LOG, 1, (10, 12)), (_LOG, 0, (20 + NEAR + 1, 20 + NEAR + 9))])
 
-    assert sets.of(_LOG, 0) == ((10, 20), (20 + _NEAR + 1, 20 + _NEAR + 9))
+    assert sets.of(_LOG, 0) == ((10, 20), (20 + NEAR + 1, 20 + NEAR + 9))
     assert not sets.may_have(_LOG, 15, 1)
     assert sets.may_have(_LOG, 15, None)
     assert not sets.may_have(_LOG, 21, None)
@@ -110,3 +111,15 @@ def test_more_logs_than_any_database_has_stop_the_table() -> None:
         reached(marker, Facts(logs={"gtid:new": 1}), (), {}, "apply")
     beyond = replace(marker, logs=logs | {"gtid:new": 1})
     assert len(reached(beyond, Facts(logs={"gtid:new": 2}), (), {}, "apply")["logs"]) == LOGS_MAX + 1
+
+
+def test_a_batch_has_no_numbers_between_two_blocks() -> None:
+    """Members of a group take theirs from blocks of a million; one batch can have some of two."""
+    log, places = "gtid", ("000010", "000020")
+    numbers = ((100, 100), (1_000_001, 1_000_003))
+    rows = [
+        Row(__cdc_partition=0, __cdc_log=log, first_number=first, last_number=last, first_place=place)
+        for (first, last), place in zip(numbers, places, strict=True)
+    ]
+
+    assert _gtids(rows, []).sets == {log: {0: numbers}}

@@ -16,7 +16,7 @@ from cdc_materializer.errors import CommitConflict, ContractBlocked
 from cdc_materializer.lake.lake import LakeTable
 from cdc_materializer.line import audit, history, quarantine, stops, tally
 from cdc_materializer.line.line import Line, Tables, new_marker
-from cdc_materializer.marker.snapshots import SweepPlan
+from cdc_materializer.marker.sweeps import SweepPlan
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema.schema import SchemaPlan, TableSchema

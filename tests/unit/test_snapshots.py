@@ -6,15 +6,8 @@ import pytest
 
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.holes import Hole
-from cdc_materializer.marker.snapshots import (
-    Followed,
-    Reached,
-    Records,
-    Snapshot,
-    Sweep,
-    SweepPlan,
-    plan_sweeps,
-)
+from cdc_materializer.marker.snapshots import Followed, Reached, Records, Snapshot
+from cdc_materializer.marker.sweeps import Sweep, SweepPlan, plan_sweeps
 from cdc_materializer.order.sweeping import is_torn
 
 
@@ -48,7 +41,7 @@ def test_a_snapshot_with_both_ends_sweeps() -> None:
     """From its first record to its last."""
     plan = _plan(_batch(3, 9, begins=(3,), ends=(9,)))
 
-    assert plan == SweepPlan((Sweep({0: 3}, {0: 9}, (0, 9)),))
+    assert plan == SweepPlan((Sweep({0: 3}, {0: 9}, (0, 9), position="5"),))
 
 
 def test_a_snapshot_is_followed_over_batches() -> None:
@@ -166,7 +159,7 @@ def test_several_partitions_sweep_when_each_has_gone_on() -> None:
 def test_a_partition_without_a_record_cannot_be_swept() -> None:
     """Nothing says which of its rows are from before."""
     whole = Records(0, "5", 3, 4, begins=(3,), ends=(4,))
-    other = Reached(first=0, streamed=(0, 1), position="6", lowest="2")
+    other = Reached(first=0, streamed=(0, 1), position="6", begun="2")
 
     plan = _plan(whole, reached={0: Reached(first=3, position="6"), 1: other})
 
@@ -258,7 +251,7 @@ def test_what_the_marker_cannot_have_said_stops_everything(text: str) -> None:
 def _beside(lowest: str | None) -> SweepPlan:
     """A whole snapshot at 5 in partition 0, read with a partition that shows none of it and is at 7."""
     own = Records(0, "5", 3, 9, begins=(3,), ends=(9,))
-    return _plan(own, reached={0: Reached(first=0, position="6"), 1: Reached(first=0, position="7", lowest=lowest)})
+    return _plan(own, reached={0: Reached(first=0, position="6"), 1: Reached(first=0, position="7", begun=lowest)})
 
 
 def test_a_partition_that_was_added_since_has_no_record_to_come() -> None:
@@ -267,3 +260,22 @@ def test_a_partition_that_was_added_since_has_no_record_to_come() -> None:
     assert not _beside("6").is_unsure
     assert (_beside("4").sweeps, _beside("4").unreconciled, _beside("4").is_unsure) == ((), ((0, 9),), False)
     assert (_beside(None).sweeps, _beside(None).is_unsure) == ((), True)
+
+
+def test_what_was_read_of_one_partition_is_in_its_order() -> None:
+    """Also where partitions were added since, and one of them has what was sent again from before the snapshot."""
+    records = (Records(0, "5", 3, 9, (3,), (9,)),)
+    reached = {0: Reached(first=0, streamed=(0, 12), position="8"), 1: Reached(first=0, position="8", begun="3")}
+
+    def swept(alone: int) -> list[tuple[int, int]]:
+        return _ends(plan_sweeps((), records, reached, is_first=True, alone=alone))
+
+    assert (swept(10), swept(9), swept(0)) == ([(3, 9)], [], [])
+
+
+def test_a_snapshot_that_was_running_when_a_partition_was_added_goes_on_by_its_position() -> None:
+    """What is behind its beginning in the log is then asked of all partitions."""
+    begun, ended = Records(0, "5", 3, 6, (3,), ()), Records(0, "5", 12, 14, (), (14,))
+    reached = {0: Reached(first=0, streamed=(15, 16), position="8"), 1: Reached(first=0, position="8", begun="7")}
+
+    assert _ends(plan_sweeps((), (begun, ended), reached, is_first=True, alone=10)) == [(3, 14)]

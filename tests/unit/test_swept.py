@@ -3,7 +3,7 @@
 import pytest
 
 from cdc_materializer.line.swept import _is_before
-from cdc_materializer.marker.snapshots import End, Sweep
+from cdc_materializer.marker.sweeps import End, Sweep
 from cdc_materializer.order.truncates import Truncate
 
 _LOG = "{:020d}/{:020d}"
