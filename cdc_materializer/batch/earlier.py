@@ -99,8 +99,7 @@ def history_of(
     is_known = bool(facts.wants_history or asks_unpaired or is_late or (facts.moved and past.sees_plain))
     if halves is None and not is_known:
         return None
-    # Which deletes do not say what they end matters here: none of them is the other half of a key change.
-    log = _Log(past.doubting(), past.raw, own.folded)
+    log = _Log(past, past.raw, own.folded)
     if asks_unpaired:
         wanted = wanted.unionByName(log.keys_at(past.recorded.unpaired)).distinct().localCheckpoint()
     found = log.of(wanted)
@@ -119,6 +118,7 @@ def history_of(
             break
         asked = halves if asked is None else asked.unionByName(halves)
         wanted, halves, is_known = wanted.unionByName(ended).localCheckpoint(), None, True
+        log = log.doubting(ended)
         found = log.of(wanted)
     target = own.folded_with(found.decoders)
     return History(
@@ -128,7 +128,7 @@ def history_of(
         partial=found.decoders.partial,
         truncates=past.wiped(first_sent(log.truncates())),
         snapshots=SweepPlan() if past.watch is None else log.follow(states),
-        doubts=bool(doubtful_keys(found.decoders.writers, target, past.lookup.options)),
+        doubts=log.past.lookup.options.doubtful_keys,
     )
 
 
@@ -198,6 +198,16 @@ class _Log:
         # Materialised: a filter would be pushed into the decoding, and write it out once more for each of its columns.
         keys = changes.select(F.when(F.col(m.OP) == "c", F.col(m.KEY)).alias(m.KEY)).localCheckpoint()
         return keys.where(F.col(m.KEY).isNotNull())
+
+    def doubting(self, ended: DataFrame) -> _Log:
+        """The same; where some keys (m.KEY) of deletes may be made up, one that holds deletes against their `before`.
+
+        Such a delete is no half of a key change, and the row that has its key is none that it ended.
+        """
+        known = doubtful_keys(self.decoders.writers, self.target, self.past.lookup.options)
+        if not known or ended.where(F.col(m.KEY).isin(*known)).isEmpty():
+            return self
+        return replace(self, past=self.past.doubting())
 
     def deleted_at(self, links: DataFrame) -> DataFrame:
         """The keys (m.KEY) of deletes with some links (base.LINK), and of those that do not say what they end."""
