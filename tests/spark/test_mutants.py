@@ -1,36 +1,28 @@
 """The product with one mistake in it, put in by replacing one function: each is caught by a golden case.
 
 The list is the test: a mistake that no case catches fails it, and so does one whose function is gone. Each costs a run
-of its case, so by default only the first few go; all with CDCM_TESTS=all. The same mistakes in the reference fold,
-and more of them, always go (`tests/unit/test_mutants.py`).
+of its case, so that a run takes few of them, by its seed; all with CDCM_TESTS=all. The same mistakes in the reference
+fold, and more of them, always go (`tests/unit/test_mutants.py`).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cdc_materializer.config import Config
 from cdc_materializer.errors import Code
 from tests.cases.case import cases
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.mutants import MUTANTS, apply
-from tests.spark.passages import ALL, WHOLE, check, passages
+from tests.spark.passages import WHOLE, check, passages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
-
-#: How many of the mutants go by default, from the head of the list.
-_ALWAYS = 2
+pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 
-def _parameters() -> list[Any]:
-    asked = pytest.mark.skipif(not ALL, reason="with CDCM_TESTS=all")
-    return [pytest.param(name, marks=() if at < _ALWAYS else asked) for at, name in enumerate(MUTANTS)]
-
-
-@pytest.mark.parametrize("name", _parameters())
+@pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(
     spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
