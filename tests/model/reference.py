@@ -131,19 +131,24 @@ class Table:
         self._ended: dict[Position, list[tuple[Message, dict[str, Any] | None]]] = {}
 
     def take(self, batch: Iterable[Message]) -> None:
-        """Go on by a batch; in several partitions a message may belong before others, so all are told anew."""
+        """Go on by a batch; in several partitions a message may belong before others, so its key is told anew."""
         found = as_sent(batch)
         self._log += found
         if not self._several:
             self._tell(found)
             return
-        self._clear()
         truncates = [message for message in self._log if message.op == "t"]
-        for key in dict.fromkeys(map(identity, self._log)):
+        is_truncated = any(message.op == "t" for message in found)
+        for key in dict.fromkeys(map(identity, self._log if is_truncated else found)):
+            self._forget(key)
             # Each key has a truncate in a place of its own: behind what the partition of that had of the key.
             self._truncates = []
             own = [message for message in self._log if key is not None and identity(message) == key]
             self._tell(in_order(with_reached([*own, *truncates])), key)
+
+    def _forget(self, key: Key | None) -> None:
+        self._keys.pop(key, None)
+        self._ended = {at: [one for one in rows if one[0].key != key] for at, rows in self._ended.items()}
 
     def _tell(self, messages: Iterable[Message], only: Key | None = None) -> None:
         for message in messages:
@@ -305,7 +310,8 @@ def with_reached(messages: Iterable[Message]) -> list[Message]:
                 deleted = [one.position or () for one in ended if one.key == key]
                 reached = max([highest.get(key, ()), *deleted])
                 behind[key] = max(behind.get(key, ((), 0)), (reached, 4 if reached else 0))
-            told.append(replace(message, reached=reached, lowest=low if message.op in _TELLING else None))
+            low = low if message.op in _TELLING else None
+            told.append(message if reached is low is None else replace(message, reached=reached, lowest=low))
         for message, _ in written:
             highest[message.key] = max(highest.get(message.key, ()), message.position or ())
         lowest |= {key: max(lowest.get(key, ((), 0)), place) for key, place in behind.items()}

@@ -154,6 +154,7 @@ _SHOWN_BY: Mapping[str, Callable[[int], str]] = {
     "a reading that is copied behind a truncate is new": partial(_wrong_in_order, columns_change=True),
     "a truncate ends what is behind it, by its position": partial(_wrong_in_order, restored=True),
     "a truncate that is sent again is another one": partial(_wrong_in_order, restored=True),
+    "a tombstone in another partition is no delete's": partial(_wrong_in_order, lasting=True),
     "a tombstone is not its delete's": partial(_wrong_in_order, restored=True),
     "snapshot rows are dropped by position": partial(_wrong_in_order, restored=True),
     "snapshot rows set the high-water mark": partial(_wrong_in_order, restored=True),
