@@ -28,7 +28,7 @@ test-spark: $(READY)
 	$(BIN)/python -m pytest -m spark --durations=20 --durations-min=10 --ignore=tests/spark/test_cases.py
 
 test-pure: $(READY)
-	CDCM_SEEDS=2000 $(BIN)/python -m pytest -m 'not spark and not integration'
+	CDCM_SEEDS=1000 $(BIN)/python -m pytest -m 'not spark and not integration'
 
 test-cases: $(READY)
 	$(BIN)/python -m pytest -m spark tests/spark/test_cases.py

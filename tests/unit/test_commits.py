@@ -1,6 +1,6 @@
 """The commit protocol under faults: random schedules over a lake in memory, and mistakes that they have to notice.
 
-Two hundred schedules in a run of seconds; `make test` asks for two thousand by CDCM_SEEDS, `make soak` for a hundred
+Two hundred schedules in a run of seconds; `make test` asks for a thousand by CDCM_SEEDS, `make soak` for a hundred
 thousand. They begin at the `--randomly-seed` of the run, which is printed first, so that no two runs try the same ones;
 CDCM_SEED=17 begins with that one.
 """

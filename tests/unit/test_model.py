@@ -1,7 +1,7 @@
 """The reference fold against the model database, for every cut and interleaving that a seed gives.
 
-A hundred seeds in a run of seconds; `make test` asks for two thousand by CDCM_SEEDS. With CDCM_TESTS=all lives are
-longer too. CDCM_SEED=17 begins with that one.
+A hundred seeds in a run of seconds; `make test` asks for a thousand of each kind by CDCM_SEEDS. With CDCM_TESTS=all
+lives are longer too. CDCM_SEED=17 begins with that one.
 """
 
 import os
