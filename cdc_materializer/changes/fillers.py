@@ -11,6 +11,9 @@ NULL has a value is a whole row, as REPLICA IDENTITY FULL gives it, and its key 
 JSON without a schema does not say which columns may be NULL. There a ``before`` that has a value in each of them is a
 whole row.
 
+A text of zero is what the connector writes for a number that it sends as text, and may be what the index has: there it
+tells nothing, and the row that has the key goes.
+
 An index that has a part of the key tells that part. Of such deletes none is held: with REPLICA IDENTITY FULL a row in
 which one part of the key is 0, and nothing that may be NULL has a value, looks the same.
 """

@@ -123,9 +123,6 @@ class Table:
         """
         self._several, self._truncate, self._passes = partitions > 1, truncate, passes
         self._log: list[Message] = []
-        self._clear()
-
-    def _clear(self) -> None:
         self._keys: dict[Key, KeyState] = {}
         self._truncates: list[Message] = []
         self._ended: dict[Position, list[tuple[Message, dict[str, Any] | None]]] = {}
