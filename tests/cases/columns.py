@@ -30,6 +30,9 @@ _NAMED = {
         name: ("int64", name)
         for name in ("timestamp-millis", "timestamp-micros", "timestamp-nanos", "local-timestamp-micros")
     },
+    "isodate": ("string", "io.debezium.time.IsoDate"),
+    "isotimestamp": ("string", "io.debezium.time.IsoTimestamp"),
+    "textinterval": ("string", "io.debezium.time.Interval"),
     "json": ("string", "io.debezium.data.Json"),
     "uuid": ("string", "io.debezium.data.Uuid"),
     "xml": ("string", "io.debezium.data.Xml"),

@@ -190,12 +190,16 @@ _is_wiped, _is_ended, _after_row = reference.is_wiped, reference.is_ended, refer
 MUTANTS: Mapping[str, Mutant] = {
     "operations are ranked": Mutant("as_sent", _ranked, (8, 72, 75)),
     "messages are ordered by the source's time": Mutant("as_sent", _by_source_time, (30, 72)),
-    "positions are compared as text": Mutant("is_replay", _lexical, (13, 90, 93, 95, 96, 97)),
+    "positions are compared as text": Mutant(
+        "is_replay", _lexical, (13, 90, 93, 95, 96, 97, 649, 739, 740, 741, 742, 743, 744)
+    ),
     "a change's own number is its position": Mutant("mark", _change_alone, (13, 92)),
     "the placeholder is stored": Mutant("told", _sentinel, (5, 7, 80, 81, 82, 83)),
     "an unavailable value is NULL": Mutant("told", _nothing, (5, 7)),
     "a key change looks for the value in the new key's row": Mutant("told", _own_key, (5, 6)),
-    "the high-water mark goes with a deleted row": Mutant("after_delete", _forgotten, (12, 90)),
+    "the high-water mark goes with a deleted row": Mutant(
+        "after_delete", _forgotten, (12, 90, 483, 652, 657, 660, 739, 740, 741, 742, 743, 744, 745)
+    ),
     "a delete leaves its values to a later row": Mutant("after_delete", _kept, (8,)),
     "there is no high-water mark": Mutant("with_high_water", _no_high_water, (12, 72, 110)),
     "nothing is sent again": Mutant("is_replay", _never, (12, 72, 73, 110)),

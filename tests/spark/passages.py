@@ -39,7 +39,7 @@ from cdc_materializer.report.models import ErrorInfo, TableRun, TableVerify
 from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.run.run import run_once
 from cdc_materializer.source import TopicState
-from tests.cases.case import Case
+from tests.cases.case import FOLDER, Case
 from tests.cases.recording import Recorder
 from tests.cases.schemas import write_schemas
 from tests.spark.soundness import made_by_others, what_is_unsound
@@ -50,8 +50,11 @@ if TYPE_CHECKING:
 OUTCOMES = ("upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
 ALL = os.environ.get("CDCM_TESTS") == "all"
 #: The ways in which a case goes: as it is; in small batches; each batch crashing before its publication, and again;
-#: each step's messages sent once more, which changes no row; and as it is in Avro, where the case is in JSON.
-WHOLE, CUT, CRASHED, RESENT, AVRO = "whole", "cut", "crashed", "resent", "avro"
+#: each step's messages sent once more, which changes no row; and as it is in Avro, or in JSON without a schema, where
+#: the case is in JSON that has one.
+WHOLE, CUT, CRASHED, RESENT, AVRO, PLAIN = "whole", "cut", "crashed", "resent", "avro", "plain"
+#: The contract that then gives the types.
+_PLAIN_CONTRACT = FOLDER / "plain" / "contract.yaml"
 #: In at most so many batches does a step go by default when it is cut; with CDCM_TESTS=all in as many as the case says.
 _BATCHES = 4
 #: The cases that go cut by default too: those of the fold itself. The later ones take three times as long.
@@ -69,7 +72,7 @@ def ways(case: Case) -> list[str]:
     found = [WHOLE, *([CUT] if case.cut and (ALL or CUT in asked or case.number in _CUT_BY_DEFAULT) else [])]
     found += [CRASHED] if CRASHED in asked or (ALL and not case.stops) else []
     found += [RESENT] if RESENT in asked or (ALL and _can_be_sent_again(case)) else []
-    return [*found, AVRO] if AVRO in asked else found
+    return [*found, *[way for way in (AVRO, PLAIN) if way in asked]]
 
 
 def _can_be_sent_again(case: Case) -> bool:
@@ -144,7 +147,7 @@ class Passage:
     def is_told(self) -> bool:
         """Whether `why` is asked for all messages: a fold more, so by default where the case says what it tells."""
         is_wanted = WHY in self.case.expected[-1] or WHY_STOPS in self.case.data
-        return self.has_mirror and (is_wanted or (ALL and self.way == WHOLE))
+        return self.has_mirror and (is_wanted or ALL) and (self.way == WHOLE or (is_wanted and ALL))
 
     @property
     def is_replayed(self) -> bool:
@@ -197,7 +200,7 @@ def passages(
     every = []
     for case, way in chosen:
         name = case.name if way == WHOLE else f"{case.name}_{way}"
-        gone = replace(case, data={**case.data, "encoding": "avro"}) if way == AVRO else case
+        gone = _encoded(case, way)
         topic, replays = f"{space}.c{case.number:04d}.{name}", ALL or case.number in replayed
         every.append(Passage(gone, way, topic, f"{space}.{name}", replays))
     groups: dict[tuple[bool, str, tuple[int, ...]], list[Passage]] = {}
@@ -210,6 +213,15 @@ def passages(
         for passage in group:
             passage.has_crashed = passage.table in crashed
     return every
+
+
+def _encoded(case: Case, way: str) -> Case:
+    """A case in the encoding of a way."""
+    if way == AVRO:
+        return replace(case, data={**case.data, "encoding": "avro"})
+    if way == PLAIN:
+        return replace(case, data={**case.data, "encoding": "json-plain"}, contract=_PLAIN_CONTRACT)
+    return case
 
 
 @contextmanager
