@@ -165,8 +165,8 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
     check_layout(line, mirror, target, writes=False)
     recorded = whole_log(mirror, history.span.end)
     landed = marker_of(history.raw) if history.raw is not None else None
-    watch = line.watch(None, landed, history.span.end, alone=recorded.alone)
     known = marker_of(mirror) if mirror is not None else None
+    watch = line.watch(None, landed, history.span.end, of=known)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, marker=known, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
     try:

@@ -183,7 +183,7 @@ def _first(states: DataFrame, decoders: Decoders, past: Past) -> Folded:
     try:
         doubtful = doubtful_keys(decoders.writers, decoders.folded, past.lookup.options)
         folded.facts = _facts(folded, doubtful, past)
-        if folded.facts.placeless and past.asks_where:
+        if past.asks_where and (folded.facts.placeless or (folded.facts.tells_places and past.may_lack_places)):
             folded.keep(base.with_elsewhere(states, _live(past, decoders.folded), decoders.folded))
             folded.facts = _facts(folded, doubtful, past)
     except BaseException:

@@ -102,7 +102,7 @@ def history_of(
     log = _Log(past, past.raw, own.folded)
     if asks_unpaired:
         wanted = wanted.unionByName(log.keys_at(past.recorded.unpaired)).distinct().localCheckpoint()
-    found = log.of(wanted)
+    log, found = _found_of(log, wanted)
     asked: DataFrame | None = None
     while True:
         if is_known and found.decoders.partial.unavailable:
@@ -118,7 +118,8 @@ def history_of(
             break
         asked = halves if asked is None else asked.unionByName(halves)
         wanted, halves, is_known = wanted.unionByName(ended).localCheckpoint(), None, True
-        log = log.doubting(ended)
+        log = log.doubting(ended, log.decoders)
+        wanted = _with_inserts(wanted, states, asked, log)
         found = log.of(wanted)
     target = own.folded_with(found.decoders)
     return History(
@@ -128,8 +129,25 @@ def history_of(
         partial=found.decoders.partial,
         truncates=past.wiped(first_sent(log.truncates())),
         snapshots=SweepPlan() if past.watch is None else log.follow(states),
-        doubts=log.past.lookup.options.doubtful_keys,
+        doubts=log.doubts,
     )
+
+
+def _found_of(log: _Log, wanted: DataFrame) -> tuple[_Log, _Found]:
+    """The messages of some keys, and the log that they are from: one that doubts where a key may be made up."""
+    found = log.of(wanted)
+    doubting = log.doubting(wanted, found.decoders)
+    return (log, found) if doubting is log else (doubting, doubting.of(wanted))
+
+
+def _with_inserts(wanted: DataFrame, states: DataFrame, links: DataFrame, log: _Log) -> DataFrame:
+    """The wanted keys, and those of a batch's inserts behind deletes that may not say which row they end.
+
+    What such an insert leaves out is its own row's, and where rules see it unmasked the mirror's row has it masked.
+    """
+    if not (log.past.sees_plain and log.doubts):
+        return wanted
+    return wanted.unionByName(base.keys_of_inserts(states, links)).distinct().localCheckpoint()
 
 
 def _wanted(states: DataFrame, facts: Facts, past: Past, sweeps: Sequence[Sweep], *, every: bool) -> DataFrame:
@@ -199,13 +217,22 @@ class _Log:
         keys = changes.select(F.when(F.col(m.OP) == "c", F.col(m.KEY)).alias(m.KEY)).localCheckpoint()
         return keys.where(F.col(m.KEY).isNotNull())
 
-    def doubting(self, ended: DataFrame) -> _Log:
-        """The same; where some keys (m.KEY) of deletes may be made up, one that holds deletes against their `before`.
+    @property
+    def doubts(self) -> bool:
+        """Whether deletes are held against their `before`, because their keys may be made up."""
+        return self.past.lookup.options.doubtful_keys
+
+    def doubting(self, keys: DataFrame, decoders: Decoders) -> _Log:
+        """The same; where some keys (m.KEY) may be made up, one that holds deletes against their `before`.
 
         Such a delete is no half of a key change, and the row that has its key is none that it ended.
+
+        Args:
+            keys: those that deletes may have.
+            decoders: of the messages that have them.
         """
-        known = doubtful_keys(self.decoders.writers, self.target, self.past.lookup.options)
-        if not known or ended.where(F.col(m.KEY).isin(*known)).isEmpty():
+        known = doubtful_keys(decoders.writers, self.target, self.past.lookup.options)
+        if self.doubts or not known or keys.where(F.col(m.KEY).isin(*known)).isEmpty():
             return self
         return replace(self, past=self.past.doubting())
 

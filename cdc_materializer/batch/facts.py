@@ -91,6 +91,11 @@ class Facts:
     home: str | None = MOVES
 
     @property
+    def tells_places(self) -> bool:
+        """Whether some message tells a position, be it of a snapshot."""
+        return bool(self.positions or self.readings)
+
+    @property
     def ends_held(self) -> bool:
         """Whether the batch may publish what was held before it."""
         return bool(self.held or self.paired)
@@ -117,8 +122,9 @@ def wants_history(
     (`plain`) is in messages alone. And a key without positions that has moved to another partition is ordered by the
     time of all of its messages (`Past.asks_where`).
     """
-    # A row of a snapshot from before that may be a reading which was sent again.
+    # A row of a snapshot from before that may be a reading which was sent again, also behind a later snapshot alone.
     is_behind = (F.col(m.POSITION) < resends.reach(epochs.highest_position(recorded))) | F.col(resends.IN_DOUBT)
+    is_behind = is_behind | _is_behind_own_readings(recorded)
     late = epochs.is_in_what_was_read(recorded) | ((F.col(m.OP) == "r") & is_behind) | epochs.is_late_reading(recorded)
     past_matters = late | F.col(HELD)
     # A tombstone may belong to a delete that was read earlier, and be a re-send with it. Where no position was ever
@@ -143,6 +149,15 @@ def wants_history(
     for sweep in sweeps:
         past_matters = past_matters | (base.wants_base() & is_after(sweep, m.PARTITION, m.OFFSET))
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
+
+
+def _is_behind_own_readings(recorded: Recorded) -> Column:
+    """Whether a message is from before a row of a snapshot that its partition has shown."""
+    behind = F.lit(False)
+    for partition, position in recorded.readings.items():
+        is_lower = resends.reach(F.col(m.POSITION)) < position
+        behind = F.when(F.col(m.PARTITION) == partition, is_lower).otherwise(behind)
+    return F.coalesce(behind, F.lit(False))
 
 
 #: Facts that are how many states there are of a kind.

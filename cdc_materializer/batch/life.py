@@ -63,6 +63,9 @@ def outlives(
     leaves those alone. So all states of a row matter there, each with what ends it in its place; and so they may where
     there are too many truncates to look at each, as there are of a table that is emptied each night.
 
+    Where it ends the last change of a row of another partition, and an earlier one tells no position, the row would be
+    left as that had it.
+
     It is asked of a truncate's whole partition, and not key by key: then one count over the batch is enough. Where it
     is so of no key, but of two keys together, the batch is folded with all states in vain, and comes to the same.
 
@@ -82,12 +85,15 @@ def outlives(
         is_ahead = (F.col(m.PARTITION) == truncate.partition) & (F.col(m.OFFSET) < truncate.offset)
         is_told = is_ahead & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE) & ~F.col(REPLAYED)
         is_behind = F.coalesce(~is_before_truncate(position), F.lit(False))
-        counts += [F.count_if(is_told & ~is_behind), F.count_if(is_told & is_behind)]
+        is_elsewhere = (F.col(m.PARTITION) != truncate.partition) & F.col(m.OP).isin(*m.CHANGE_OPS)
+        is_nowhere = is_elsewhere & F.col(m.POSITION).isNull() & ~F.col(REPLAYED)
+        counts += [F.count_if(test) for test in (is_told & ~is_behind, is_told & is_behind, is_nowhere)]
     found = states.agg(*[count.alias(f"__cdc_{at}") for at, count in enumerate(counts)]).collect()[0]
     for at, (truncate, position) in enumerate(placed):
         # Rows of snapshots alone do not tell how far the log was read.
         is_late = read is not None and at < len(truncates) and position <= read.get(truncate.partition, position)
-        if found[2 * at] and (found[2 * at + 1] or is_late):
+        earlier_places, later_places, without = found[3 * at : 3 * at + 3]
+        if without or (earlier_places and (later_places or is_late)):
             return True
     return False
 

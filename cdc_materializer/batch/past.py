@@ -72,6 +72,11 @@ class Past:
         """Whether the mirror has to tell if a key has moved to another partition: no positions of its changes do."""
         return self.mirror is not None and self.recorded.keys_move and not self.recorded.positions
 
+    @property
+    def may_lack_places(self) -> bool:
+        """Whether rows of the mirror may tell no position; those of a snapshot that is being read have one."""
+        return bool(self.recorded.deleted_at) or not self.recorded.readings
+
     def routed(self) -> Past:
         """The same, for a fold of changes from several source tables, of which equal keys have other bytes."""
         return replace(self, recorded=replace(self.recorded, routed=True, home=MOVES), lives=True)

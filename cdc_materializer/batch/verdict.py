@@ -124,12 +124,14 @@ def _may_change(of_key: WindowSpec, waits: Column, *, mends: bool) -> Column:
 
     Others are there for the values that key changes have taken from them, and stay as readers see them: a contract that
     was changed may let pass what they are held for. A batch that mends rows tells more of some. Of these the last state
-    that is not held already counts if it is a good one; otherwise the one before it would be shown in its place.
+    that is not held already counts if it is a good one; otherwise the one before it would be shown in its place. One
+    that is held may lack nothing but what a key change left out, and be good by now.
     """
     is_end = F.col(m.OP).isin(m.WIPE, m.SWEEP) & (F.col(ORDER) == F.col("__cdc_final"))
     found = F.max(F.col(CURRENT) | F.coalesce(is_end, F.lit(False))).over(of_key)
     if mends:
-        last = F.max(F.when(effective() & ~waits, F.col(ORDER))).over(of_key)
+        is_mended = F.col(PASSES) & F.col(fold.OPENER).isNotNull()
+        last = F.max(F.when(effective() & (~waits | is_mended), F.col(ORDER))).over(of_key)
         found = found | (F.col("__cdc_final") == last)
     return F.coalesce(found, F.lit(False))
 

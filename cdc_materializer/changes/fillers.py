@@ -37,23 +37,32 @@ from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema.schema import TableSchema
 
-#: What stands for a NOT NULL value that the database did not tell, by the wire's literal type. A number that is sent as
-#: text (`decimal.handling.mode=string`) is a text of zero.
+#: A number that is sent as text (`decimal.handling.mode=string`) is zero, with as many digits behind the point as its
+#: column has, as Java's BigDecimal writes it. Of a key of several parts the first two are known of each: all of them
+#: would be 8,000 keys of three parts.
+_ZEROS = ("", "0", *(f"0.{'0' * scale}" for scale in range(1, 7)), *(f"0E-{scale}" for scale in range(7, 19)))
+_ZERO = r"^(0(\.0+)?|0E-\d+)?$"
+#: What stands for a NOT NULL value that the database did not tell, by the wire's literal type.
 _FILLERS: dict[str, tuple[object, ...]] = {
     "boolean": (False,),
     **dict.fromkeys(("int", "long", "float", "double"), (0,)),
-    "string": ("", "0"),
+    "string": _ZEROS,
 }
-#: Likewise for texts that mean something else.
+#: Likewise for texts that mean something else; hstore may be sent as JSON. For all others it is an empty one.
 _FILLER_TEXTS: dict[str, tuple[object, ...]] = {
     "io.debezium.time.ZonedTimestamp": ("1970-01-01T00:00:00Z",),
     "io.debezium.time.ZonedTime": ("00:00:00Z",),
+    "io.debezium.time.IsoDate": ("1970-01-01Z",),
+    "io.debezium.time.IsoTime": ("00:00:00Z",),
+    "io.debezium.time.IsoTimestamp": ("1970-01-01T00:00:00Z",),
+    "io.debezium.time.Interval": ("P0Y0M0DT0H0M0S",),
+    "io.debezium.data.Json": ("", "{}"),
 }
 #: And as columns of rows in JSON without a schema have it, by their types.
 _DECLARED_FILLERS = {
     "boolean": ("false",),
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "float", "double"), ("0",)),
-    "string": ("", "0"),
+    "string": _ZEROS,
     "binary": ("",),
     "date": ("1970-01-01",),
     **dict.fromkeys(("timestamp", "timestamp_ntz"), ("1970-01-01T00:00:00Z",)),
@@ -87,7 +96,8 @@ def filled_keys(
         if kind is None:
             return []
         ddl = reader.read(kind).ddl
-        parts.append([fit(filler, ddl, target.types[name])[0].alias(name) for filler in _fillers(kind, reader)])
+        fillers = _fillers(kind, reader)[: None if len(target.key) == 1 else 2]
+        parts.append([fit(filler, ddl, target.types[name])[0].alias(name) for filler in fillers])
     return [m.key_json(F.struct(*key), target) for key in product(*parts)] if parts else []
 
 
@@ -113,11 +123,14 @@ def names_other_columns(
         # A filler is of the source's type.
         kind = replace(sent, contract=None)
         # Read first: what is NULL in JSON without a schema may be a value that says so.
-        fillers, value = _fillers(kind, reader), reader.read(kind).apply(before[name])
+        value = reader.read(kind).apply(before[name])
+        fillers = [value.eqNullSafe(filler) for filler in _fillers(kind, reader)]
+        if reader.read(kind).ddl == "string" and kind.default is None and not kind.name:
+            fillers.append(value.rlike(_ZERO))
         if not knows_nulls:
             unknown.append(value.isNotNull())
         if fillers:
-            told = told | (value.isNotNull() & ~reduce(or_, [value.eqNullSafe(filler) for filler in fillers]))
+            told = told | (value.isNotNull() & ~reduce(or_, fillers))
     if unknown:
         whole = whole | reduce(and_, unknown)
     return F.coalesce(before.isNotNull() & told & ~whole, F.lit(False))
@@ -134,7 +147,9 @@ def _fillers(kind: WireType, reader: Reader) -> list[Column]:
         # A default of the source's stands in the schema in one of several forms.
         zero = F.lit("0").cast(reading.ddl) if is_number else F.lit(b"")
         return [zero] if kind.default is None else []
-    fillers = _FILLER_TEXTS.get(kind.name, _FILLERS.get(kind.literal, ()))
+    fillers = _FILLERS.get(kind.literal, ())
+    if kind.literal == "string" and kind.name:
+        fillers = _FILLER_TEXTS.get(kind.name, ("",))
     plain = (kind.default,) if kind.default is not None else fillers
     if not all(isinstance(one, (bool, int, float, str)) for one in plain):
         return []

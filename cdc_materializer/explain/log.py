@@ -171,9 +171,8 @@ class Log:
     def past(self) -> Past:
         """What `verify` folds with: no base rows, no positions, every epoch; and each state of a row matters."""
         recorded = whole_log(self.mirror, self.read.end)
-        watch = self.line.watch(None, marker_of(self.raw), self.read.end, alone=recorded.alone)
-        truncate = self.line.table.truncate
-        known = marker_of(self.mirror)
+        known, truncate = marker_of(self.mirror), self.line.table.truncate
+        watch = self.line.watch(None, marker_of(self.raw), self.read.end, of=known)
         return Past(self.lookup, recorded=recorded, truncate=truncate, marker=known, lives=True, watch=watch)
 
     def changes(self, messages: DataFrame) -> DataFrame:

@@ -194,6 +194,13 @@ def links_of_inserts(changes: DataFrame) -> DataFrame:
     return linked.where(F.col(LINK).isNotNull()).distinct()
 
 
+def keys_of_inserts(folded: DataFrame, links: DataFrame) -> DataFrame:
+    """The keys (m.KEY) of inserts that leave values out and have some of these links (LINK)."""
+    # Materialised, as in `key_changes_without_delete`.
+    linked = folded.select(m.KEY, F.when(is_moved(), link()).alias(LINK)).localCheckpoint()
+    return linked.join(F.broadcast(links), LINK, "left_semi").select(m.KEY)
+
+
 def _before() -> WindowSpec:
     """What a partition has of a link ahead of a message."""
     ordered = Window.partitionBy(LINK, m.PARTITION).orderBy(m.OFFSET, m.PART)

@@ -238,7 +238,7 @@ class Line:
         unread: DataFrame | None = None,
         *,
         again: bool = False,
-        alone: int = 0,
+        of: Marker | None = None,
     ) -> Watch | None:
         """What a batch has to know to follow snapshots; None where the table does not sweep.
 
@@ -248,16 +248,19 @@ class Line:
             partitions: those that the topic has.
             unread: where messages of unknown keys are held.
             again: whether the batch reads messages from before it, which may complete a snapshot that was given up.
-            alone: without a marker, how far partition 0 was alone (`Recorded.alone`).
+            of: where a log is folded as a whole, the marker of the mirror that it is the log of, if there is one.
         """
         if not self.table.snapshot_sweep:
             return None
         gaps = accepted(raw.adopted if raw is not None else ())
+        swept = told.snapshots.swept if (told := marker or of) is not None and told.snapshots is not None else ()
         if marker is None:
-            return Watch(tuple(partitions), gaps=gaps, alone=alone)
+            return Watch(tuple(partitions), gaps=gaps, alone=of.alone if of is not None else 0, swept=swept)
         known = None if again else marker.snapshots
         is_first = not any(marker.offsets.values())
-        return Watch(tuple(partitions), known, is_first, marker.positions, unread, gaps, marker.alone)
+        return Watch(
+            tuple(partitions), known, is_first, marker.positions, unread, gaps, marker.alone, marker.readings, swept
+        )
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""

@@ -35,8 +35,8 @@ class Records:
         last: highest offset.
         begins: offsets of those that are marked as first.
         ends: offsets of those that are marked as last.
-        ahead: the highest position from the source's log that the partition shows ahead of an offset: for `first` and
-            each of `begins`, where there is one.
+        ahead: the highest position, of a change or of a snapshot, that the partition shows ahead of an offset: for
+            `first` and each of `begins`, where there is one.
         followed: offset of the first row from the source's log behind all of them; None where the batch has none.
     """
 
@@ -85,7 +85,7 @@ class Snapshot:
         position: its position; None where the source gives none.
         begins: its first record in each partition that has one.
         ends: its last record so far.
-        ahead: the highest position from the source's log that each of those partitions showed ahead of it.
+        ahead: the highest position, of a change or of a snapshot, that each of those partitions showed ahead of it.
         has_begin: whether its first record was seen.
         has_end: whether its last record was seen.
         is_fresh: whether it is what the topic began with, in each partition that was read, so it has nothing to sweep.
@@ -122,11 +122,33 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class Swept:
+    """A snapshot that has ended the rows which it did not show.
+
+    Attributes:
+        position: its position; None where the source gives none.
+        begins: its first record in each partition that has one.
+        ends: its last record in each.
+    """
+
+    position: str | None
+    begins: Mapping[int, int]
+    ends: Mapping[int, int]
+
+
+@dataclass(frozen=True)
 class Followed:
-    """What the marker remembers of snapshots: those that go on, and the tables that the topic has shown."""
+    """What the marker remembers of snapshots.
+
+    Attributes:
+        running: those that go on.
+        tables: the source tables that the topic has shown.
+        swept: the last of those that have swept: once partitions were added, they do not look whole any more.
+    """
 
     running: tuple[Snapshot, ...] = ()
     tables: tuple[str, ...] = ()
+    swept: tuple[Swept, ...] = ()
 
     def to_json(self) -> str:
         """Return it as JSON."""
@@ -136,10 +158,20 @@ class Followed:
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote; raise InvariantBroken for anything else."""
         found = read_object(text)
-        running, tables = found.get("running"), found.get("tables")
-        if not isinstance(running, list) or not isinstance(tables, list) or len(found) != len(cls.__dataclass_fields__):
+        # A version that did not keep them has written no `swept`.
+        found = {"swept": [], **found}
+        lists = [part for part in (found.get(name) for name in cls.__dataclass_fields__) if isinstance(part, list)]
+        if not len(lists) == len(found) == len(cls.__dataclass_fields__):
             return refuse("`snapshots` that are none")
-        return cls(tuple(_snapshot(one) for one in running), tuple(as_text(table) for table in tables))
+        running, tables, swept = lists
+        return cls(tuple(map(_snapshot, running)), tuple(map(as_text, tables)), tuple(map(_swept, swept)))
+
+
+def _swept(found: object) -> Swept:
+    if not isinstance(found, dict) or found.keys() != set(Swept.__dataclass_fields__):
+        return refuse("a snapshot that is none")
+    begins, ends = (read_partitions(json.dumps(found[name]), as_offset) for name in ("begins", "ends"))
+    return Swept(None if found["position"] is None else as_text(found["position"]), begins, ends)
 
 
 def _snapshot(found: object) -> Snapshot:

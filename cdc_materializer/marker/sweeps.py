@@ -9,7 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_materializer.marker.reach import is_passed
-from cdc_materializer.marker.snapshots import Followed, Place, Reached, Records, Snapshot
+from cdc_materializer.marker.snapshots import Followed, Place, Reached, Records, Snapshot, Swept
+
+#: So many of the last snapshots that have swept a marker remembers: with a hundred partitions each takes 2 KB.
+SWEPT_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class SweepPlan:
         tables: the source tables that the topic has shown; no more than two of them, as one too many is
             enough.
         is_unsure: whether one could be used if a partition was added behind it, which only the whole log tells.
+        swept: the last snapshots that have swept, those of earlier batches too.
     """
 
     sweeps: tuple[Sweep, ...] = ()
@@ -84,11 +88,25 @@ class SweepPlan:
     running: tuple[Snapshot, ...] = ()
     tables: tuple[str, ...] = ()
     is_unsure: bool = False
+    swept: tuple[Swept, ...] = ()
 
     @property
     def followed(self) -> Followed:
         """What the marker is to remember."""
-        return Followed(self.running, self.tables)
+        return Followed(self.running, self.tables, self.swept)
+
+    def remembering(self, known: Sequence[Swept], *, of_whole_log: bool) -> SweepPlan:
+        """The plan, with what earlier batches have swept.
+
+        Args:
+            known: those snapshots, oldest first.
+            of_whole_log: whether all of them were planned anew: with today's partitions some may not look whole.
+        """
+        own = [Swept(one.position, one.begins, one.ends) for one in self.sweeps]
+        lost = [one for one in known if one not in own] if of_whole_log else []
+        found = (*self.sweeps, *[Sweep(one.begins, one.ends, position=one.position) for one in lost])
+        sweeps = tuple(sorted(found, key=lambda one: (one.position or "", one.last[1]))) if lost else self.sweeps
+        return replace(self, sweeps=sweeps, swept=(*known, *[one for one in own if one not in known])[-SWEPT_MAX:])
 
     def since(self, own: Sequence[Sweep]) -> tuple[Sweep, ...]:
         """The sweeps of a whole log, those but `own`, which are a batch's, as of the past."""

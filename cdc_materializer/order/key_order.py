@@ -90,8 +90,9 @@ def ordered(
 def _with_deletes(grouped: DataFrame, is_alone: Column) -> DataFrame:
     """Messages, of which tombstones that are parted from their deletes stand where those do in the log (§0 rule 6).
 
-    A column may say where a row goes, and the key where its tombstones do (PartitionRouting). Each belongs to one
-    delete that was written no later and has none right behind it; a tombstone beyond those ends the row for itself.
+    A column may say where a row goes, and the key where its tombstones do (PartitionRouting). Such a one belongs to
+    the last delete that was written no later and has none right behind it; there may be more of them than of deletes,
+    where both are sent again and the deletes' partition is behind. Without any such delete it is one itself.
     """
     of_partition = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
     is_delete = (F.col(m.OP) == "d") | F.col(m.NAMELESS)
@@ -99,9 +100,9 @@ def _with_deletes(grouped: DataFrame, is_alone: Column) -> DataFrame:
     flags = {_ALONE: is_alone, _PARTED: is_parted}
     grouped = grouped.withColumns({name: F.coalesce(flag, F.lit(False)) for name, flag in flags.items()})
     by_time = Window.partitionBy(GROUP).orderBy(F.unix_millis(m.TIME), _ALONE, m.PARTITION, m.OFFSET)
-    so_far, before = (by_time.rowsBetween(Window.unboundedPreceding, end) for end in (0, -1))
-    is_told = F.col(_ALONE) & (F.count_if(_PARTED).over(so_far) > F.count_if(_ALONE).over(before))
+    so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     delete = F.last(F.when(F.col(_PARTED), F.struct(*OF_DELETE)), ignorenulls=True).over(so_far)
+    is_told = F.col(_ALONE) & delete.isNotNull()
     told = {name: F.when(is_told, delete[name]).otherwise(F.col(name)) for name in OF_DELETE}
     return grouped.withColumns(told).drop(_ALONE, _PARTED)
 
@@ -114,7 +115,9 @@ def _with_reached(grouped: DataFrame, own: Column, is_own: Column) -> DataFrame:
     by_time = Window.partitionBy(GROUP).orderBy(F.unix_millis(m.TIME))
     earlier = by_time.rangeBetween(Window.unboundedPreceding, -1)
     deleted = F.max(F.when(F.col(m.OP) == "d", own)).over(by_time.rangeBetween(Window.unboundedPreceding, 0))
-    reached = F.coalesce(F.greatest(F.max(own).over(earlier), deleted), F.lit(""))
+    # What a truncate makes of a key tells no time, and its place nothing of how far the key had got.
+    shown = F.max(F.when(~F.col(m.OP).eqNullSafe(m.WIPE), own)).over(earlier)
+    reached = F.coalesce(F.greatest(shown, deleted), F.lit(""))
     grouped = grouped.withColumn(_REACHED, F.when(own.isNull() & ~is_own, reached))
     is_message = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
     unplaced = F.when(is_message & F.col(_REACHED).isNotNull(), _struct(F.col(_REACHED), F.lit(len(_RANKS) + 1)))

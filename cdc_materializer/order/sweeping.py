@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.holes import Hole
-from cdc_materializer.marker.snapshots import FIRST, LAST, Followed, Reached, Records
+from cdc_materializer.marker.snapshots import FIRST, LAST, Followed, Reached, Records, Swept
 from cdc_materializer.marker.sweeps import End, Sweep, SweepPlan, plan_sweeps
 from cdc_materializer.order.resends import reach
 from cdc_materializer.schema.schema import TableSchema
@@ -36,6 +36,8 @@ class Watch:
         unread: where messages of unknown keys are held (partition, offset); None where there are none.
         gaps: where messages were lost and that was accepted, see `holes.accepted`.
         alone: how far partition 0 had been read while the topic had no other (`Recorded.alone`).
+        readings: how far rows of snapshots reached in each partition before the batch.
+        swept: the snapshots that have swept before it; of a log that is folded as a whole, those of its mirror.
     """
 
     partitions: tuple[int, ...]
@@ -45,10 +47,18 @@ class Watch:
     unread: DataFrame | None = None
     gaps: tuple[Hole, ...] = ()
     alone: int = 0
+    readings: Mapping[int, str] = field(default_factory=dict)
+    swept: tuple[Swept, ...] = ()
+
+    @property
+    def ahead(self) -> dict[int, str]:
+        """The highest position that each partition showed before the batch, of a change or of a snapshot."""
+        told = [*(self.positions or {}).items(), *self.readings.items()]
+        return {partition: max(at for other, at in told if other == partition) for partition, _ in told}
 
 
 def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan:
-    """Follow snapshots through a batch.
+    """Follow snapshots through a batch, or through a log that is folded as a whole.
 
     Args:
         own: the batch's changes.
@@ -56,8 +66,8 @@ def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan
         watch: what is known of the time before.
     """
     changes = own if earlier is None else _looked_at(own).unionByName(_looked_at(earlier))
-    rows = _seen(changes)
-    before = (watch.positions or {}) if earlier is None else {}
+    rows = _seen(changes, watch.alone)
+    before = watch.ahead if earlier is None else {}
     records = _placed(changes, [_records(row) for row in rows if row["is_record"]], before)
     is_whole_log = earlier is not None or watch.is_first
     reached = {partition: _reached(partition, rows, watch, is_whole_log=is_whole_log) for partition in watch.partitions}
@@ -66,16 +76,22 @@ def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan
     plan = plan_sweeps(known.running, records, reached, is_first=is_first, alone=watch.alone)
     tables = {table for row in rows for table in (row["table"], row["other_table"]) if table is not None}
     plan = replace(plan, tables=tuple(sorted({*known.tables, *tables})[:2]))
-    if not plan.sweeps:
-        return plan
+    if plan.sweeps:
+        plan = plan.without(_unusable_of(plan, changes, earlier, watch, known.tables))
+    return plan.remembering(watch.swept, of_whole_log=is_whole_log)
+
+
+def _unusable_of(
+    plan: SweepPlan, changes: DataFrame, earlier: DataFrame | None, watch: Watch, tables: Sequence[str]
+) -> list[Sweep]:
+    """The snapshots of a plan that something keeps from being used."""
     # A message whose key could not be read may have shown any row; rows of another table are not in the snapshot; and
     # what was lost of it showed rows that nobody has seen.
-    unusable = _unusable(changes, plan.sweeps, known.tables)
+    unusable = _unusable(changes, plan.sweeps, tables)
     if earlier is None and watch.unread is not None:
         unusable += [sweep for sweep, n in zip(plan.sweeps, _counted(watch.unread, plan.sweeps), strict=True) if n]
     at_ends = len(watch.partitions) > 1
-    unusable += [one for one in plan.sweeps if any(is_torn(one, gap, at_ends=at_ends) for gap in watch.gaps)]
-    return plan.without(unusable)
+    return unusable + [one for one in plan.sweeps if any(is_torn(one, gap, at_ends=at_ends) for gap in watch.gaps)]
 
 
 def is_torn(sweep: Sweep, gap: Hole, *, at_ends: bool) -> bool:
@@ -102,13 +118,16 @@ def _looked_at(changes: DataFrame) -> DataFrame:
     )
 
 
-def _seen(changes: DataFrame) -> list[Row]:
-    """One row a partition and snapshot, and one a partition for all else: few, as a snapshot has one position."""
+def _seen(changes: DataFrame, alone: int) -> list[Row]:
+    """One row a partition and snapshot, and one a partition for all else: few, as a snapshot has one position.
+
+    What a partition has of a snapshot from when it was the only one is a row for itself.
+    """
     is_record, offset, streamed = F.col(m.SNAPSHOT).isNotNull(), F.col(m.OFFSET), _is_streamed()
     begun = F.coalesce(reach(F.col(m.POSITION)), F.lit(""))
-    grouped = changes.groupBy(
-        m.PARTITION, is_record.alias("is_record"), F.when(is_record, F.col(m.POSITION)).alias("position")
-    )
+    is_early = is_record & (F.col(m.PARTITION) == 0) & (offset < alone)
+    position = F.when(is_record, F.col(m.POSITION)).alias("position")
+    grouped = changes.groupBy(m.PARTITION, is_record.alias("is_record"), position, is_early.alias("is_early"))
     return grouped.agg(
         F.min(offset).alias("first"),
         F.max(offset).alias("last"),
@@ -128,7 +147,7 @@ def _is_streamed() -> Column:
 
 
 def _placed(changes: DataFrame, records: Sequence[Records], before: Mapping[int, str]) -> list[Records]:
-    """The records, with what the log shows ahead of their beginnings, and where it goes on behind those without an end.
+    """The records, with what is shown ahead of their beginnings, and where the log goes on behind those without an end.
 
     Args:
         changes: all that is looked at.
@@ -142,7 +161,8 @@ def _placed(changes: DataFrame, records: Sequence[Records], before: Mapping[int,
         logged = _is_streamed() & (F.col(m.PARTITION) == one.partition)
         behind = logged & (offset > one.last) if one.is_open else F.lit(False)
         tests.append(F.min(F.when(behind, offset)).alias(f"followed_{at}"))
-        shown = F.col(m.STREAMING) & (F.col(m.PARTITION) == one.partition)
+        is_told = F.col(m.STREAMING) | F.col(m.SNAPSHOT).isNotNull()
+        shown = is_told & (F.col(m.PARTITION) == one.partition)
         for begin in {one.first, *one.begins}:
             highest = F.max(F.when(shown & (offset < begin), F.col(m.POSITION)))
             tests.append(F.greatest(highest, F.lit(before.get(one.partition))).alias(f"ahead_{at}_{begin}"))

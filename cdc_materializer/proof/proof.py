@@ -216,7 +216,7 @@ def refolded(
     # A column that somebody took away is in neither side of a comparison.
     check_columns(mirror, decoders.plan.target)
     recorded = whole_log(mirror, span.end)
-    watch = line.watch(None, marker_of(raw), span.end, alone=recorded.alone)
+    watch = line.watch(None, marker_of(raw), span.end, of=known)
     past = Past(
         line.lookup(target),
         recorded=recorded,

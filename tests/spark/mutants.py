@@ -87,10 +87,14 @@ MUTANTS = {
     "the placeholder is stored": Mutant(
         "decode.reading", "Settings.text_is_placeholder", _instead(lambda *_: F.lit(False)), 7
     ),
+    "the placeholder of bytes is stored": Mutant(
+        "decode.reading", "Settings.bytes_are_placeholder", _instead(lambda *_: F.lit(False)), 80
+    ),
+    "the placeholder of arrays is stored": Mutant("decode.types", "_array_placeholder", _instead(lambda *_: None), 80),
     "the high-water mark is forgotten with the batch": Mutant(
         "batch.facts", "wants_history", _instead(lambda *_, **__: F.lit(False)), 486
     ),
-    "operations are ranked": Mutant("order.key_order", "ordered", _ordered_by(_rank), 8),
+    "operations are ranked": Mutant("order.key_order", "ordered", _ordered_by(_rank), 72),
     "messages are ordered by the source's time": Mutant(
         "order.key_order", "ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
     ),
@@ -164,6 +168,10 @@ MUTANTS = {
     ),
     "an insert behind a delete that names no row is a key change": Mutant(
         "fold.base", "with_updates", _instead(lambda changes: changes), 730
+    ),
+    "a copied snapshot is a later one": Mutant("order.sweeping", "Watch.ahead", lambda _: property(lambda _: {}), 759),
+    "what has swept is forgotten when partitions are added": Mutant(
+        "marker.sweeps", "SweepPlan.remembering", _instead(lambda plan, *_, **__: plan), 761
     ),
     "a reading that is copied behind a sweep is new": Mutant(
         "fold.swept", "_may_come_again", _instead(lambda *_: F.lit(False)), 735

@@ -6,9 +6,9 @@ import pytest
 
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.holes import Hole
-from cdc_materializer.marker.snapshots import Followed, Reached, Records, Snapshot
-from cdc_materializer.marker.sweeps import Sweep, SweepPlan, plan_sweeps
-from cdc_materializer.order.sweeping import is_torn
+from cdc_materializer.marker.snapshots import Followed, Reached, Records, Snapshot, Swept
+from cdc_materializer.marker.sweeps import SWEPT_MAX, Sweep, SweepPlan, plan_sweeps
+from cdc_materializer.order.sweeping import Watch, is_torn
 
 
 def _plan(
@@ -240,7 +240,12 @@ def test_several_partitions_without_positions_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "[]", '{"running":[1],"tables":[]}', '{"running":[{}],"tables":[]}', '{"running":[],"tables":[1]}']
+    "text",
+    [
+        *("{}", "[]", '{"running":[1],"tables":[]}', '{"running":[{}],"tables":[]}', '{"running":[],"tables":[1]}'),
+        '{"running":[],"tables":[],"swept":[{}]}',
+        '{"running":[],"tables":[],"more":[]}',
+    ],
 )
 def test_what_the_marker_cannot_have_said_stops_everything(text: str) -> None:
     """A snapshot that is not read as it was written could sweep rows that are there."""
@@ -279,3 +284,27 @@ def test_a_snapshot_that_was_running_when_a_partition_was_added_goes_on_by_its_p
     reached = {0: Reached(first=0, streamed=(15, 16), position="8"), 1: Reached(first=0, position="8", begun="7")}
 
     assert _ends(plan_sweeps((), (begun, ended), reached, is_first=True, alone=10)) == [(3, 14)]
+
+
+def test_what_has_swept_is_remembered_and_found_again_where_it_does_not_look_whole_any_more() -> None:
+    """In the order of positions; a batch's own plan is not touched by it, and a version that kept none has none."""
+    first, second = Swept("5", {0: 3}, {0: 9}), Swept("7", {0: 12}, {0: 14})
+    swept = _plan(_batch(12, 14, "7", begins=(12,), ends=(14,))).remembering((first,), of_whole_log=False)
+    anew = SweepPlan().remembering(Followed.from_json(swept.followed.to_json()).swept, of_whole_log=True)
+
+    assert (_ends(swept), swept.swept) == ([(12, 14)], (first, second))
+    assert (_ends(anew), anew.swept) == ([(3, 9), (12, 14)], (first, second))
+    assert Followed.from_json('{"running":[],"tables":[]}').swept == ()
+
+
+def test_the_last_that_have_swept_are_remembered() -> None:
+    """So that the marker's size has a limit."""
+    known = tuple(Swept(f"{at:02d}", {0: at}, {0: at + 1}) for at in range(SWEPT_MAX))
+    after = _plan(_batch(90, 95, "99", begins=(90,), ends=(95,))).remembering(known, of_whole_log=False).swept
+
+    assert after == (*known[1:], Swept("99", {0: 90}, {0: 95}))
+
+
+def test_what_a_partition_showed_before_is_the_higher_of_its_changes_and_its_snapshots() -> None:
+    """A snapshot that is older than either was sent again."""
+    assert Watch((0, 1), positions={0: "5", 1: "6"}, readings={0: "7", 2: "3"}).ahead == {0: "7", 1: "6", 2: "3"}
