@@ -14,11 +14,12 @@ Added anew it is NULL in every row of the database, of which no message tells (Â
 
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_materializer.testing import kafka_partition
 from tests.model import reference
+from tests.model.reference import replace
 
 UNAVAILABLE = "__debezium_unavailable_value"
 #: Keys of different lives in one table are so far apart.

@@ -10,8 +10,9 @@ from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import load_config
 from cdc_materializer.names import TableName
 from tests.demo_run import Ended, cdcm, first_demo
+from tests.spark.marks import SEVENTH_TURN
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, SEVENTH_TURN]
 
 _MESSAGES = {"shop.customers": 69, "shop.orders": 78, "shop.payments": 10}
 #: Values of rows that are held: those of the recorded truth that no other word contains.

@@ -67,7 +67,8 @@ def _truncated(count: int, *, columns_change: bool = False) -> list[Telling]:
     ]
 
 
-def _tellings() -> list[Telling]:
+def _tellings(seed: object) -> list[Telling]:
+    """The tables of a run of the suite, by its seed: every second; with CDCM_TESTS=all, or without a seed, all."""
     sharing = range(_FIRST_SEED + _ALONE, _FIRST_SEED + _ALONE + _SHARING)
     changing = range(sharing.stop, sharing.stop + _CHANGING)
     found = [*_truncated(_ALONE), *_truncated(_ALTERED, columns_change=True)]
@@ -76,12 +77,13 @@ def _tellings() -> list[Telling]:
     found += [Telling([seed], History(seed, _EVENTS, restored=True).live(), 25, (1, 1)) for seed in restored]
     altered = lives(changing, _EVENTS, columns_change=True, crosses=True)
     uneven = range(restored.stop, restored.stop + _UNEVEN)
-    return [
+    every = [
         Telling(sharing, lives(sharing, _EVENTS, crosses=True), 2 * _SHARING, (2, 3)),
         Telling(changing, altered, 2 * _CHANGING, (2, 3)),
         Telling(uneven, lives(uneven, _EVENTS, crosses=True), 2 * _UNEVEN, (2, 3), called="uneven", uneven=True),
         *found,
     ]
+    return every if _ALL or not isinstance(seed, int) else every[seed % 2 :: 2]
 
 
 def _killed_and_run_again(config: Config, spark: "SparkSession", seed: str) -> tuple[RunReport, set[str]]:
@@ -114,9 +116,11 @@ def _written(table: Telling, folder: Path, run: int) -> Rows | None:
 
 
 @pytest.fixture(scope="module")
-def outcome(spark: "SparkSession", lake_config: Config) -> tuple[list[Telling], list[dict[int, str]]]:
-    """All tables, and for each run what was wrong after it, by seed."""
-    tables = _tellings()
+def outcome(
+    spark: "SparkSession", lake_config: Config, request: pytest.FixtureRequest
+) -> tuple[list[Telling], list[dict[int, str]]]:
+    """The tables, and for each run what was wrong after it, by seed."""
+    tables = _tellings(request.config.getoption("randomly_seed", None))
     folder, path = lake_config.root / "model", lake_config.root / "model.yaml"
     faults: list[dict[int, str]] = []
     for run in range(1, _RUNS + 1):
@@ -145,6 +149,5 @@ def test_a_mirror_is_its_database_at_every_event(outcome: tuple[list[Telling], l
     """Whatever is sent again, cut, or killed in between; and so do a fold of all of raw and a replay in batches."""
     tables, faults = outcome
 
-    lives_told = _SHARING + _CHANGING + _ALONE + _ALTERED + _RESTORED + _UNEVEN
-    assert sum(len(table.seeds) for table in tables) == lives_told
+    assert sum(len(table.seeds) for table in tables) > 60
     assert faults == [{}] * (_RUNS + 2)

@@ -24,13 +24,13 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
+from tests.spark.marks import EIGHTH_TURN, IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.shops import COLUMNS, KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, EIGHTH_TURN, *IMPORTS_GREAT_EXPECTATIONS]
 
 _CONTRACT = """
 apiVersion: v3.0.2

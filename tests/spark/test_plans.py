@@ -64,6 +64,8 @@ schema:
 """
 #: Operators that hand rows to Python, by what the names of all of them have.
 _PYTHON = re.compile("Python|Pandas|InArrow")
+#: A shuffle of messages by their key; of one fold all name it alike.
+_SHUFFLE = re.compile(r"Exchange hashpartitioning\((__cdc_group#\d+)")
 _groups = itertools.count()
 
 
@@ -220,6 +222,20 @@ def test_nothing_of_a_whole_batch_runs_in_python(spark: "SparkSession", line: Li
     assert _PYTHON.search(_executed(spark)[-1])
 
 
+def test_a_batch_shuffles_its_messages_by_key_once(spark: "SparkSession", line: Line, tmp_path: Path) -> None:
+    """For the fold; what is decided and written of its states reads them back, and shuffles them by key no more."""
+    _jobs(spark, line)
+    _write(tmp_path, 24)
+    last = max(_executions(spark))
+    _jobs(spark, line)
+    shuffled = [plan for number, plan in _executions(spark).items() if number > last and _SHUFFLE.search(plan)]
+
+    assert len(shuffled) > 2
+    assert len({found for plan in shuffled for found in _SHUFFLE.findall(plan)}) == 1, shuffled
+    assert all(len(_SHUFFLE.findall(plan)) == 1 for plan in shuffled), shuffled
+    assert all("InMemoryRelation" in _SHUFFLE.split(plan)[0] for plan in shuffled), shuffled
+
+
 def test_a_batch_starts_a_bounded_number_of_jobs(spark: "SparkSession", line: Line, tmp_path: Path) -> None:
     """Each job costs a tenth of a second before it does anything."""
     jobs = {"first batch": _jobs(spark, line)}
@@ -265,8 +281,14 @@ def test_twenty_rules_start_at_most_two_jobs_more(spark: "SparkSession", line: L
 
 def _executed(spark: "SparkSession") -> list[str]:
     """The plans of the last queries of a session, as many as Spark keeps."""
-    found = spark._jsparkSession.sharedState().statusStore().executionsList()
-    return [found.apply(at).physicalPlanDescription() for at in range(found.size())]
+    return list(_executions(spark).values())
+
+
+def _executions(spark: "SparkSession") -> dict[int, str]:
+    """The same, by their numbers, which only rise."""
+    listed = spark._jsparkSession.sharedState().statusStore().executionsList()
+    found = [listed.apply(at) for at in range(listed.size())]
+    return {one.executionId(): one.physicalPlanDescription() for one in found}
 
 
 def _jobs(spark: "SparkSession", line: Line, upserted: int = 3) -> int:

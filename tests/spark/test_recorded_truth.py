@@ -25,11 +25,12 @@ from cdc_materializer.names import TableName
 from cdc_materializer.proof.proof import verify_tables
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run.run import run_once
+from tests.spark.marks import SIXTH_TURN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, SIXTH_TURN]
 
 RECORDED = Path(__file__).parents[1] / "data" / "recorded"
 TABLES = ("audit_log", "customers", "order_lines", "orders", "payments")

@@ -17,12 +17,12 @@ from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import EPOCH, TopicBuilder, confluent_avro
 from cdc_materializer.trial import try_contract
 from tests.cases.schemas import write_schemas
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import EIGHTH_TURN, IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, EIGHTH_TURN, *IMPORTS_GREAT_EXPECTATIONS]
 
 _TABLE = "tried.orders"
 _ID, _PRICE = {"name": "id", "type": "long"}, {"name": "price", "type": "int"}

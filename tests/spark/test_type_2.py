@@ -12,12 +12,13 @@ from cdc_materializer import type_2
 from cdc_materializer.config import Config
 from tests.cases.case import Case, cases
 from tests.spark.chains import broken
+from tests.spark.marks import SIXTH_TURN
 from tests.spark.passages import WHOLE, Passage, passages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, SIXTH_TURN]
 
 #: A message more for a case, and before which: the first transaction behind a snapshot brings back a row that it ended.
 _MORE = {303: (7, {"op": "c", "after": {"id": 4, "name": "back"}, "lsn": 610, "commit_lsn": 260, "partition": 1})}

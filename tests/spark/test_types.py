@@ -26,14 +26,14 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from tests.cases.types import ColumnCase, Value, columns
-from tests.spark.marks import TURNS
+from tests.spark.marks import SEVENTH_TURN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from cdc_materializer.config import Config
 
-pytestmark = [pytest.mark.spark, TURNS]
+pytestmark = [pytest.mark.spark, SEVENTH_TURN]
 
 TOPIC = "shop.public.types"
 FORMS, POLICIES = ("avro", "json"), ("null", "clamp")

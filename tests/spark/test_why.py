@@ -29,12 +29,12 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from cdc_materializer.trial import try_contract
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import EIGHTH_TURN, IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, EIGHTH_TURN, *IMPORTS_GREAT_EXPECTATIONS]
 
 _KEY = {"id": {"type": "int64", "optional": False}}
 _COLUMNS = {**_KEY, "name": {"type": "string", "optional": True}, "price": {"type": "int32", "optional": True}}

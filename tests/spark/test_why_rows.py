@@ -21,12 +21,12 @@ from cdc_materializer.schema.schema import Column, TableSchema
 from tests.cases.case import cases
 from tests.cases.recording import Recorder
 from tests.cases.schemas import guid_of, write_schemas
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import EIGHTH_TURN, IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, EIGHTH_TURN, *IMPORTS_GREAT_EXPECTATIONS]
 
 _SPACE = "why_rows"
 #: Of the ten rows of its first message some are held, and one of those is mended by a later message.
