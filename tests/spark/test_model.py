@@ -6,8 +6,8 @@ some partitions and may get more, are sent with crashes, and are read in batches
 anywhere. A third kind shares a table of which a column is dropped and added now and then, and the database of a fourth
 is restored in the end. Of a fifth kind a column says which partition a row goes to, and partitions are read at unequal
 speed: what the mirror shows is asked in the end. Each run is killed at each table once, at a point of one of its
-commits, and begun again. With CDCM_TESTS=all there are more lives, and longer ones; with CDCM_SEED=17 the first of them
-is that one, or the next that is truncated.
+commits, and begun again. A run of the suite takes every second table, by its seed. With CDCM_TESTS=all there are all,
+with more lives, and longer ones; with CDCM_SEED=17 the first of them is that one, or the next that is truncated.
 """
 
 import itertools
