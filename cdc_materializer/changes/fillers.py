@@ -123,9 +123,10 @@ def names_other_columns(
         # A filler is of the source's type.
         kind = replace(sent, contract=None)
         # Read first: what is NULL in JSON without a schema may be a value that says so.
-        value = reader.read(kind).apply(before[name])
+        reading = reader.read(kind)
+        value = reading.apply(before[name])
         fillers = [value.eqNullSafe(filler) for filler in _fillers(kind, reader)]
-        if reader.read(kind).ddl == "string" and kind.default is None and not kind.name:
+        if reading.ddl == "string" and kind.default is None and not kind.name:
             fillers.append(value.rlike(_ZERO))
         if not knows_nulls:
             unknown.append(value.isNotNull())

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from cdc_materializer.marker.reach import is_older
 from cdc_materializer.strict_json import as_offset, as_text, read_object, read_partitions, refuse
@@ -170,8 +170,7 @@ class Followed:
 def _swept(found: object) -> Swept:
     if not isinstance(found, dict) or found.keys() != set(Swept.__dataclass_fields__):
         return refuse("a snapshot that is none")
-    begins, ends = (read_partitions(json.dumps(found[name]), as_offset) for name in ("begins", "ends"))
-    return Swept(None if found["position"] is None else as_text(found["position"]), begins, ends)
+    return Swept(**_extent(found))
 
 
 def _snapshot(found: object) -> Snapshot:
@@ -180,10 +179,13 @@ def _snapshot(found: object) -> Snapshot:
     flags = {name: found[name] for name in ("has_begin", "has_end", "is_fresh")}
     if not all(isinstance(flag, bool) for flag in flags.values()):
         return refuse("a snapshot that is none")
-    return Snapshot(
-        position=None if found["position"] is None else as_text(found["position"]),
-        begins=read_partitions(json.dumps(found["begins"]), as_offset),
-        ends=read_partitions(json.dumps(found["ends"]), as_offset),
-        ahead=read_partitions(json.dumps(found["ahead"]), as_text),
-        **flags,
-    )
+    return Snapshot(**_extent(found), ahead=read_partitions(json.dumps(found["ahead"]), as_text), **flags)
+
+
+def _extent(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a snapshot lies: its position, its first record in each partition, and its last."""
+    return {
+        "position": None if found["position"] is None else as_text(found["position"]),
+        "begins": read_partitions(json.dumps(found["begins"]), as_offset),
+        "ends": read_partitions(json.dumps(found["ends"]), as_offset),
+    }
