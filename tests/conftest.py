@@ -3,7 +3,6 @@
 import gc
 import itertools
 import logging
-import os
 import random
 import re
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import yaml
 from hypothesis import settings
 
 from cdc_materializer.config import Config, load_config
+from tests.spark.marks import seed_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,14 +52,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the tests on Spark leave those for other runs that are not in turn, by its seed: most of them.
 
-    How many is said by a mark (`marks.TURNS`). CDCM_TESTS=all takes all of them, and so does a run that names a file, a
-    test or a keyword.
+    How many is said by a mark (`marks.TURNS`), and of golden cases which. CDCM_TESTS=all takes all of them, and so does
+    a run that names a file, a test or a keyword.
     """
-    seed = config.getoption("randomly_seed", None)
-    is_named = bool(config.getoption("keyword")) or any(".py" in argument for argument in config.args)
-    if os.environ.get("CDCM_TESTS") == "all" or is_named or not isinstance(seed, int):
-        return
-    waiting = [item for item in items if item.get_closest_marker("spark") and not _is_in_turn(seed, item)]
+    seed = seed_of(config)
+    waiting = [item for item in items if item.get_closest_marker("waits")]
+    if seed is not None:
+        waiting += [item for item in items if item.get_closest_marker("spark") and not _is_in_turn(seed, item)]
     left = {item.nodeid for item in waiting}
     items[:] = [item for item in items if item.nodeid not in left]
     config.hook.pytest_deselected(items=waiting)

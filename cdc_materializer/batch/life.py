@@ -50,7 +50,7 @@ BEFORE = "__cdc_before"
 APPLIED = "__cdc_applied"
 #: Whether the change is the last applied one of its row; a delete that only ends a held state is none.
 WRITTEN = "__cdc_written"
-#: How many truncates are looked at: each is two sums of one query, which is planned and compiled with all of them.
+#: How many truncates are looked at: each is three sums of one query, which is planned and compiled with all of them.
 _TRUNCATES_MAX = 100
 
 

@@ -151,14 +151,14 @@ class Followed:
     swept: tuple[Swept, ...] = ()
 
     def to_json(self) -> str:
-        """Return it as JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+        """Return it as JSON; without `swept` where there is none, as versions read it that do not know of them."""
+        found = {name: part for name, part in asdict(self).items() if part or name != "swept"}
+        return json.dumps(found, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote; raise InvariantBroken for anything else."""
         found = read_object(text)
-        # A version that did not keep them has written no `swept`.
         found = {"swept": [], **found}
         lists = [part for part in (found.get(name) for name in cls.__dataclass_fields__) if isinstance(part, list)]
         if not len(lists) == len(found) == len(cls.__dataclass_fields__):

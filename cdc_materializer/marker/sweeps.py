@@ -95,18 +95,18 @@ class SweepPlan:
         """What the marker is to remember."""
         return Followed(self.running, self.tables, self.swept)
 
-    def remembering(self, known: Sequence[Swept], *, of_whole_log: bool) -> SweepPlan:
+    def remembering(self, known: Sequence[Swept], anew: Sequence[Swept] = ()) -> SweepPlan:
         """The plan, with what earlier batches have swept.
 
         Args:
             known: those snapshots, oldest first.
-            of_whole_log: whether all of them were planned anew: with today's partitions some may not look whole.
+            anew: those of them that were planned anew: with today's partitions some may not look whole.
         """
         own = [Swept(one.position, one.begins, one.ends) for one in self.sweeps]
-        lost = [one for one in known if one not in own] if of_whole_log else []
+        lost = [one for one in anew if one not in own]
         found = (*self.sweeps, *[Sweep(one.begins, one.ends, position=one.position) for one in lost])
         sweeps = tuple(sorted(found, key=lambda one: (one.position or "", one.last[1]))) if lost else self.sweeps
-        return replace(self, sweeps=sweeps, swept=(*known, *[one for one in own if one not in known])[-SWEPT_MAX:])
+        return replace(self, sweeps=sweeps, swept=(*[one for one in known if one not in own], *own)[-SWEPT_MAX:])
 
     def since(self, own: Sequence[Sweep]) -> tuple[Sweep, ...]:
         """The sweeps of a whole log, those but `own`, which are a batch's, as of the past."""

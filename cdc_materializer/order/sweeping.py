@@ -78,7 +78,21 @@ def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan
     plan = replace(plan, tables=tuple(sorted({*known.tables, *tables})[:2]))
     if plan.sweeps:
         plan = plan.without(_unusable_of(plan, changes, earlier, watch, known.tables))
-    return plan.remembering(watch.swept, of_whole_log=is_whole_log)
+    return plan.remembering(watch.swept, _among(rows, watch.swept) if is_whole_log else ())
+
+
+def _among(rows: Sequence[Row], swept: Iterable[Swept]) -> list[Swept]:
+    """The snapshots whose last records are there: what folds a log up to a moment of the past has not got the later."""
+    last: dict[tuple[int, str | None], int] = {}
+    for row in rows:
+        if row["is_record"]:
+            place = (row[m.PARTITION], row["position"])
+            last[place] = max(row["last"], last.get(place, -1))
+    return [
+        one
+        for one in swept
+        if all(last.get((partition, one.position), -1) >= end for partition, end in one.ends.items())
+    ]
 
 
 def _unusable_of(

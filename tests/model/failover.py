@@ -6,17 +6,20 @@ what it has sent comes again, from other places. Only servers whose files have n
 epoch begins (`epochs`), of which the reference fold knows nothing.
 """
 
+import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.cases.case import Case
 from tests.model.reference import UNAVAILABLE, Message
 
 Rows = dict[tuple[int], dict[str, Any]]
 
 _GROUP = "gtid:aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
-_KEYS = 5
+#: On the wire: what stands for a text that a change leaves out, and when the database's time began.
+_PLACEHOLDER, _BEGAN_MS = "__debezium_unavailable_value", 1_760_000_000_000
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Told:
     rows: Rows
 
 
-def life(seed: int, transactions: int, *, truncates: bool, moves: bool = False) -> list[Change]:
+def life(seed: int, transactions: int, *, truncates: bool, moves: bool = False, keys: int = 5) -> list[Change]:
     """The changes of a table in the order of their commits, some of several rows, and of a row several times.
 
     Args:
@@ -52,6 +55,7 @@ def life(seed: int, transactions: int, *, truncates: bool, moves: bool = False) 
         transactions: how many there are.
         truncates: whether there are truncates among them.
         moves: whether keys change, and rows have a text that a change leaves out where it did not touch it.
+        keys: how many rows there may be.
     """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     rows: Rows = {}
@@ -66,9 +70,9 @@ def life(seed: int, transactions: int, *, truncates: bool, moves: bool = False) 
                 rows = {}
                 found.append(Change(message, None, rows))
                 continue
-            key = (chance.randint(1, _KEYS),)
+            key = (chance.randint(1, keys),)
             before = rows.get(key)
-            free = [(other,) for other in range(1, _KEYS + 1) if (other,) not in rows]
+            free = [(other,) for other in range(1, keys + 1) if (other,) not in rows]
             if moves and before is not None and free and chance.random() < 0.2:
                 found += _moved(message, key, chance.choice(free), rows, made)
                 rows = found[-1].rows
@@ -154,3 +158,42 @@ def sent(
                 file, start = file + chance.randint(1, 2), start + chance.randint(1, 9) * 1_000_000
         if at == len(changes) and not is_last:
             at, is_last, file, start = 0, True, file + 1, start + 10_000_000
+
+
+def case_of(told: Sequence[Told], number: int, steps: int, *, moves: bool = False) -> Case:
+    """What is sent as a golden case of so many runs: the messages of Debezium's connector for MySQL, and the rows.
+
+    Args:
+        told: from `sent`, in one partition or several.
+        number: of the case.
+        steps: the runs, which end after any message.
+        moves: as of the life.
+    """
+    columns = {"id": "int64", "qty": "int64", **({"text": "optional string"} if moves else {})}
+    chance = random.Random(number)  # noqa: S311 - repeatable, not secret
+    ends = [0, *sorted(chance.sample(range(1, len(told)), steps - 1)), len(told)]
+    parts = [told[first:end] for first, end in itertools.pairwise(ends)]
+    every = [{"messages": [_on_the_wire(one.message, moves=moves) for one in part]} for part in parts]
+    shown = [{"rows": [{"id": key, **row} for (key,), row in part[-1].rows.items()]} for part in parts]
+    data = {"key": {"id": "int64"}, "columns": columns, "cut": 1, "messages": every[0]["messages"], "then": every[1:]}
+    return Case(f"failover_{number}", number, data, tuple(shown), None)
+
+
+def _on_the_wire(message: Message, *, moves: bool) -> dict[str, Any]:
+    """A message as golden cases describe it."""
+    found: dict[str, Any] = {"partition": message.partition, "key": None if message.key is None else message.key[0]}
+    if message.op == "tombstone":
+        return {**found, "tombstone": True}
+    assert message.position is not None
+    _, file, place, row = message.position
+    source: dict[str, Any] = {"connector": "mysql", "file": f"bin.{file:06d}", "pos": place, "row": row}
+    if message.transaction is not None:
+        source["gtid"] = f"{_GROUP.removeprefix('gtid:')}:{message.transaction[1]}"
+    found |= {"op": message.op, "ts_ms": _BEGAN_MS + message.source_ms, "source": source}
+    left_out = {"text": _PLACEHOLDER} if moves else {}
+    if message.before is not None and message.key is not None:
+        found["before"] = {"id": message.key[0], **message.before, **left_out}
+    if message.image is not None and message.key is not None:
+        image = {name: _PLACEHOLDER if value is UNAVAILABLE else value for name, value in message.image.items()}
+        found["after"] = {"id": message.key[0], **image}
+    return found

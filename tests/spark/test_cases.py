@@ -6,6 +6,7 @@ way that makes sense for it. By default cases take turns, by the run's `--random
 always goes. Of those that go as they are, one is rebuilt at its end by default, with CDCM_TESTS=all each.
 """
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import yaml
 
 from cdc_materializer.config import Config, load_config
 from tests.cases.case import Case, cases
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, WAITS, seed_of
 from tests.spark.passages import ALL, WHOLE, Passage, check, passages, ways
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
 
-#: Of so many cases each run takes one, by the first number that they have: those of the fold itself come first. A
-#: passage of a case takes a minute of a busy core: 18 took 21.
-_IN_TURNS = {0: 60, 130: 100}
+#: How many cases a run takes, of those that begin with a number: those of the fold itself come first. A passage of a
+#: case takes a minute of a busy core: 18 took 21.
+_A_RUN = {0: 2, 130: 4}
 
 
 #: A plan sees a handful of rows here: to compile its expressions takes longer than to run it. All other tests compile
@@ -35,31 +36,30 @@ _INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give each chosen case, in each of its ways, to the test."""
-    config = metafunc.config
-    seed = config.getoption("randomly_seed", None)
-    is_named = bool(config.getoption("keyword")) or any("::" in argument for argument in config.args)
-    takes_all = ALL or is_named or not isinstance(seed, int)
-    metafunc.parametrize("which", _parameters(None if takes_all else seed))
+    """Give each case, in each of its ways, to the test; with a seed those that are not in turn have to wait."""
+    metafunc.parametrize("which", _parameters(seed_of(metafunc.config, "::")))
 
 
 def _parameters(seed: int | None) -> list[Any]:
-    """The cases that go: with a seed those that are in turn, otherwise all that are not left for CDCM_TESTS=all."""
+    in_turn = _in_turn(seed) if seed is not None else None
     found = []
     for case in cases():
-        if seed is not None and not _is_in_turn(case.number, seed):
-            continue
         marks = [pytest.mark.xfail(reason=case.data["xfail"])] if "xfail" in case.data else []
+        marks += [WAITS] if in_turn is not None and case.number not in in_turn else []
         for way in ways(case):
             name = f"{case.number:04d}_{case.name}{'' if way == WHOLE else f'-{way}'}"
             found.append(pytest.param((case.number, way), id=name, marks=marks))
     return found
 
 
-def _is_in_turn(number: int, seed: int) -> bool:
-    every = _IN_TURNS[max(first for first in _IN_TURNS if first <= number)]
-    # Repeatable, not secret; by case, so that a new one moves no other's turn.
-    return random.Random(f"{seed} {number}").randrange(every) == 0  # noqa: S311
+def _in_turn(seed: int) -> set[int]:
+    """The numbers of the cases that a run with this seed takes."""
+    found: set[int] = set()
+    for first, last in itertools.pairwise([*_A_RUN, None]):
+        numbers = [case.number for case in cases() if case.number >= first and (last is None or case.number < last)]
+        # Repeatable, not secret.
+        found |= set(random.Random(f"{seed} {first}").sample(numbers, _A_RUN[first]))  # noqa: S311
+    return found
 
 
 @pytest.fixture(scope="session")

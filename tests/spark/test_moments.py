@@ -328,15 +328,17 @@ def test_a_snapshot_that_comes_next_does_not_tell_what_was_between(
     assert any(_READ_ANEW in note for note in found) is is_doubted
 
 
-@pytest.mark.parametrize("sweeps", [False, True])
+@pytest.mark.parametrize(
+    "settings", [{}, {"snapshot_sweep": True}, {"snapshot_sweep": True, "deletes": "soft"}], ids=len
+)
 def test_a_snapshot_that_was_taken_again_leaves_open_what_was_deleted(
-    spark: "SparkSession", lake_config: Config, *, sweeps: bool
+    spark: "SparkSession", lake_config: Config, settings: dict[str, Any]
 ) -> None:
     """The connector had lost its place: a row was deleted and another changed, of which no message tells."""
     table = Table(
         lake_config,
         spark,
-        f"again_{sweeps}",
+        f"again_{len(settings)}",
         [Said("c", row, 10 * row, 100 * row) for row in (1, 2, 3)],
         # One that shows all rows says nothing of what a later one does not show.
         [
@@ -349,8 +351,9 @@ def test_a_snapshot_that_was_taken_again_leaves_open_what_was_deleted(
             Said("u", 1, 12, 600, seconds=150),
             Said("u", 3, 31, 700, seconds=160),
         ],
-        snapshot_sweep=sweeps,
+        **settings,
     )
+    sweeps = "snapshot_sweep" in settings
 
     found = table.when(90)
     assert (found.position, _rows(found)) == (position(300), {1: 10, 2: 20, 3: 30})

@@ -35,7 +35,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     kafka_partition,
 )
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import ALWAYS, IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,12 +128,16 @@ def _plan(frame: "DataFrame") -> str:
     return str(java.queryExecution().executedPlan().toString())
 
 
-def test_decoding_folding_and_judging_cost_one_exchange(decided: "DataFrame") -> None:
-    """All windows are over one key, so the messages are shuffled once."""
+@ALWAYS
+def test_decoding_folding_and_judging_cost_one_scan_and_one_exchange(decided: "DataFrame") -> None:
+    """All windows are over one key, so the messages are shuffled once; nothing is joined, nothing runs in Python."""
     plan = _plan(decided)
 
     assert plan.count("Exchange") == 1, plan
     assert "Exchange hashpartitioning(__cdc_group" in plan, plan
+    assert plan.count("BatchScan") == 1, plan
+    assert "Join" not in plan, plan
+    assert not _PYTHON.search(plan), plan
 
 
 def test_what_readers_saw_before_a_change_costs_no_further_exchange(decided: "DataFrame") -> None:
@@ -194,19 +198,6 @@ def test_two_states_in_one_place_are_told(line: Line, tmp_path: Path, *, twice: 
     assert found.where(verdict.DOUBLED).count() == (3 if twice else 0)
 
 
-def test_raw_is_read_once(decided: "DataFrame") -> None:
-    """Decoding, folding and judging are one pass over the batch's messages, and no join with anything else."""
-    plan = _plan(decided)
-
-    assert plan.count("BatchScan") == 1, plan
-    assert "Join" not in plan, plan
-
-
-def test_nothing_runs_in_python(decided: "DataFrame") -> None:
-    """No row leaves the JVM: neither the decoders nor the rules are Python functions."""
-    assert not _PYTHON.search(_plan(decided))
-
-
 def test_nothing_of_a_whole_batch_runs_in_python(spark: "SparkSession", line: Line, tmp_path: Path) -> None:
     """Whatever Spark is asked on the way, also by a batch that looks into its past; a function of Python's is seen."""
     _jobs(spark, line)
@@ -222,6 +213,7 @@ def test_nothing_of_a_whole_batch_runs_in_python(spark: "SparkSession", line: Li
     assert _PYTHON.search(_executed(spark)[-1])
 
 
+@ALWAYS
 def test_a_batch_shuffles_its_messages_by_key_once(spark: "SparkSession", line: Line, tmp_path: Path) -> None:
     """For the fold; what is decided and written of its states reads them back, and shuffles them by key no more."""
     _jobs(spark, line)

@@ -24,7 +24,9 @@ _ALL = os.environ.get("CDCM_TESTS") == "all"
 _FIRST = int(os.environ.get("CDCM_SEED", "1"))
 _SEEDS = int(os.environ.get("CDCM_SEEDS", "3000" if _ALL else "100"))
 _CHANGES = 80 if _ALL else 50
-_PINNED: tuple[int, ...] = ()
+#: Seeds past those of a run of the suite that were wrong once: each run asks all of them too. A seed that fails is put
+#: here; deletes without places have their own below, with how long their lives were.
+_PINNED = (1769,)
 
 
 def _life(

@@ -289,8 +289,9 @@ def test_a_snapshot_that_was_running_when_a_partition_was_added_goes_on_by_its_p
 def test_what_has_swept_is_remembered_and_found_again_where_it_does_not_look_whole_any_more() -> None:
     """In the order of positions; a batch's own plan is not touched by it, and a version that kept none has none."""
     first, second = Swept("5", {0: 3}, {0: 9}), Swept("7", {0: 12}, {0: 14})
-    swept = _plan(_batch(12, 14, "7", begins=(12,), ends=(14,))).remembering((first,), of_whole_log=False)
-    anew = SweepPlan().remembering(Followed.from_json(swept.followed.to_json()).swept, of_whole_log=True)
+    swept = _plan(_batch(12, 14, "7", begins=(12,), ends=(14,))).remembering((first,))
+    known = Followed.from_json(swept.followed.to_json()).swept
+    anew = SweepPlan().remembering(known, known)
 
     assert (_ends(swept), swept.swept) == ([(12, 14)], (first, second))
     assert (_ends(anew), anew.swept) == ([(3, 9), (12, 14)], (first, second))
@@ -300,7 +301,7 @@ def test_what_has_swept_is_remembered_and_found_again_where_it_does_not_look_who
 def test_the_last_that_have_swept_are_remembered() -> None:
     """So that the marker's size has a limit."""
     known = tuple(Swept(f"{at:02d}", {0: at}, {0: at + 1}) for at in range(SWEPT_MAX))
-    after = _plan(_batch(90, 95, "99", begins=(90,), ends=(95,))).remembering(known, of_whole_log=False).swept
+    after = _plan(_batch(90, 95, "99", begins=(90,), ends=(95,))).remembering(known).swept
 
     assert after == (*known[1:], Swept("99", {0: 90}, {0: 95}))
 

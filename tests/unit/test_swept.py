@@ -1,9 +1,13 @@
 """Which of a batch's truncates and snapshots ended a row first."""
 
 import pytest
+from pyspark.sql import Row
 
+from cdc_materializer.changes import model as m
 from cdc_materializer.line.swept import _is_before
+from cdc_materializer.marker.snapshots import Swept
 from cdc_materializer.marker.sweeps import End, Sweep
+from cdc_materializer.order.sweeping import _among
 from cdc_materializer.order.truncates import Truncate
 
 _LOG = "{:020d}/{:020d}"
@@ -25,6 +29,24 @@ def test_in_several_partitions_their_positions_do(log: tuple[int, int], is_befor
     truncate = Truncate(_LOG.format(*log), 1, 2)
 
     assert _is_before(truncate, _sweep(_LOG.format(60, 60)), 2) is is_before
+
+
+def _seen(partition: int, position: str | None, last: int, *, is_record: bool = True) -> Row:
+    return Row(**{m.PARTITION: partition, "is_record": is_record, "position": position, "last": last})
+
+
+def test_of_a_log_that_is_folded_in_part_only_those_have_swept_whose_ends_it_has() -> None:
+    """`cdcm as-of` folds what was there at a moment; the mirror's marker knows of later ones too."""
+    seen = [
+        _seen(0, "5", 8),
+        _seen(1, "5", 3),
+        _seen(0, None, 90, is_record=False),
+        _seen(0, "9", 14),
+    ]
+    whole, cut = Swept("5", {0: 2, 1: 1}, {0: 8, 1: 3}), Swept("9", {0: 10, 1: 9}, {0: 14, 1: 11})
+    later = Swept("12", {0: 20}, {0: 22})
+
+    assert _among(seen, (whole, cut, later)) == [whole]
 
 
 def test_a_snapshot_without_a_position_is_behind_no_truncate_of_another_partition() -> None:
