@@ -126,6 +126,7 @@ def wants_history(
     is_behind = (F.col(m.POSITION) < resends.reach(epochs.highest_position(recorded))) | F.col(resends.IN_DOUBT)
     is_behind = is_behind | _is_behind_own_readings(recorded)
     late = epochs.is_in_what_was_read(recorded) | ((F.col(m.OP) == "r") & is_behind) | epochs.is_late_reading(recorded)
+    late = late | epochs.is_in_time_read(recorded)
     past_matters = late | F.col(HELD)
     # A tombstone may belong to a delete that was read earlier, and be a re-send with it. Where no position was ever
     # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
@@ -209,7 +210,7 @@ def facts_of(
         states.groupBy(m.PARTITION, m.LOG, (F.col(m.LOG_NUMBER) / NEAR).cast("bigint"))
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
-            F.max(F.when(is_own & _is_new_time(recorded), F.struct(micros, ahead))).alias("latest"),
+            *_latest(recorded, is_own, F.struct(micros, ahead)),
             *_of_logs(is_latest & F.col(m.LOG).isNotNull()),
             *_numbered(is_own),
             *_without_positions(recorded),
@@ -219,7 +220,7 @@ def facts_of(
             F.count_if(F.col(HELD)).alias("held"),
             F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
             F.count_if(made_up & (fold.is_delete() | history)).alias("doubtful"),
-            F.count_if(resends.IN_DOUBT).alias("unsure"),
+            F.count_if(F.col(resends.IN_DOUBT) | epochs.is_in_time_read(recorded)).alias("unsure"),
             *_lacking(recorded),
             *_ends("table", F.when(F.col(CURRENT) & F.col(m.OP).isNotNull(), F.col(m.SOURCE_TABLE))),
             *_ends("home", F.when(F.col(CURRENT) & F.col(m.KEY).isNotNull() & says_something, F.col(m.HOME))),
@@ -234,7 +235,7 @@ def facts_of(
     numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
     return Facts(
         positions={partition: at["position"] for partition, at in highest.items()},
-        times=_times(highest, highest_of((row[m.PARTITION], row["latest"]) for row in rows)),
+        times=_times(rows, highest),
         readings=highest_of((row[m.PARTITION], row["reading"]) for row in rows),
         deleted_at=_deleted_at(rows, is_placed=bool(highest or recorded.positions or recorded.readings)),
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
@@ -285,26 +286,29 @@ def unpaired_after(states: DataFrame, facts: Facts) -> tuple[Unpaired, ...]:
     return newest(() if facts.paired else facts.unpaired, [Unpaired(*row) for row in reversed(found)])
 
 
-def _is_new_time(recorded: Recorded) -> Column:
-    """Whether a change tells a time and is not behind what was read before.
+def _latest(recorded: Recorded, is_own: Column, told: Column) -> list[Column]:
+    """The latest of what changes of the log tell of their times, if they are not behind what was read before.
 
     If others counted, a database that went back could go on for ever: each change no later than the one before it by
-    more than the tolerance.
+    more than the tolerance. Of those that tell no position each counts that is known when it comes again.
     """
-    return F.col(m.POSITION).isNotNull() & epochs.micros().isNotNull() & ~epochs.is_behind(recorded)
+    is_new = F.col(m.POSITION).isNotNull() & epochs.micros().isNotNull() & ~epochs.is_behind(recorded)
+    stamped = F.when(is_own & F.col(m.STAMPED), told["micros"])
+    return [F.max(F.when(is_own & is_new, told)).alias("latest"), F.max(stamped).alias("stamped")]
 
 
-def _times(highest: Mapping[int, Row], latest: Mapping[int, Row]) -> dict[int, int]:
+def _times(rows: Sequence[Row], highest: Mapping[int, Row]) -> dict[int, int]:
     """When the source made the latest change of each partition.
 
     One that lies behind the highest position, and is later than all before it, is behind that in the batch itself: of
     it nothing is taken, as if the batch had ended between the two. What was sent again is no later than its first.
     """
+    latest = highest_of((row[m.PARTITION], row["latest"]) for row in rows)
     found = {
         partition: at["micros"] if at["ahead"] >= highest[partition]["ahead"] else highest[partition]["micros"]
         for partition, at in latest.items()
     }
-    return {partition: micros for partition, micros in found.items() if micros is not None}
+    return highest_of([*found.items(), *((row[m.PARTITION], row["stamped"]) for row in rows)])
 
 
 def _without_positions(recorded: Recorded) -> list[Column]:

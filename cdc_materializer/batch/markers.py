@@ -12,6 +12,7 @@ from cdc_materializer.changes.shards import server_of
 from cdc_materializer.errors import BatchBlocked
 from cdc_materializer.marker.gtids import GtidSets
 from cdc_materializer.marker.marker import Marker
+from cdc_materializer.order.epochs import EPOCHS_MAX
 from cdc_materializer.order.truncates import Truncate
 
 #: So many logs are kept in a marker. A database has one for each server that ever wrote to it, and a mirror of many
@@ -40,13 +41,25 @@ def reached(
         "truncates": _count_truncates(marker, applied),
         "passing": marker.passing_under(truncate) if marker is not None else (),
         "unpaired": facts.unpaired,
-        "epochs": facts.epochs,
+        "epochs": _epochs_after(facts),
         "source_table": facts.table,
         "home": facts.home,
         "logs": _logs_after(marker, facts),
         "gtids": _gtids_after(marker, facts),
         "alone": max(alone, ends.get(0, 0)) if len(ends) == 1 else alone,
     }
+
+
+def _epochs_after(facts: Facts) -> tuple[Mapping[int, int], ...]:
+    """The epochs up to the end of a batch, no more of them than sort."""
+    if len(facts.epochs) > EPOCHS_MAX:
+        raise BatchBlocked(
+            f"The source has gone back more than {EPOCHS_MAX:,} times, as far as its transactions' ids (`source.gtid`)"
+            " tell. Nothing of the batch was published.",
+            "The topic's messages are from several servers at a time, most likely: send those of each to a topic of"
+            " its own, and say `shard`.",
+        )
+    return facts.epochs
 
 
 def _gtids_after(marker: Marker | None, facts: Facts) -> GtidSets:

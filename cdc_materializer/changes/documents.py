@@ -41,6 +41,7 @@ _SOURCE_OF_DOCUMENTS = (
     "ts_ns",
     "ord",
     "wallTime",
+    "txnNumber",
     "version",
     "db",
     "collection",
@@ -67,7 +68,7 @@ def plain_documents() -> WireType:
     cut = WireType("record", fields=(("field", text), ("size", WireType("int"))))
     lists = {name: WireType("array", optional=True, items=items) for name, items in (("removed", text), ("cut", cut))}
     update = (("removedFields", lists["removed"]), ("updatedFields", json), ("truncatedArrays", lists["cut"]))
-    numbers = dict.fromkeys(("ts_ms", "ts_us", "ts_ns", "wallTime"), number)
+    numbers = dict.fromkeys(("ts_ms", "ts_us", "ts_ns", "wallTime", "txnNumber"), number)
     source = tuple((name, numbers.get(name, text)) for name in _SOURCE_OF_DOCUMENTS)
     fields = (
         ("op", text),
@@ -178,6 +179,27 @@ def _update(body: Column) -> Column:
     told = body[_UPDATE]
     fields = {"cut": "truncatedArrays", "unset": "removedFields", "set": "updatedFields"}
     return F.to_json(F.struct(*[told[name].alias(step) for step, name in fields.items()]))
+
+
+def event_of(part: Part) -> Column | None:
+    """What tells a change from all others of its document, where the source tells a wall clock: that, and what changed.
+
+    Not the document that an update shows beside what it changed: that is looked up when the update is sent, so that
+    what is sent again may show a later one, or none. Of two changes of one document with one count in their seconds of
+    the oplog, and in one millisecond of a clock that was set back between them, one has to have changed something else.
+    """
+    from pyspark.sql import functions as F
+
+    if not (part.has("source", "wallTime") and part.has("source", "ord")):
+        return None
+    body, told = part.body, [part.body["after"]]
+    if tells_updates(part.writer.wire):
+        update = body[_UPDATE]
+        cut = update["truncatedArrays"]
+        told = [F.when(update.isNull(), body["after"]), update["updatedFields"], update["removedFields"]]
+        told += [cut["field"], cut["size"]]
+    when = [part.field("source", name).cast("string") for name in ("ts_ms", "wallTime", "ord")]
+    return F.concat_ws("/", *when, F.xxhash64(*told).cast("string"))
 
 
 def has_no_text(part: Part) -> Column | None:

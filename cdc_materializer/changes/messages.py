@@ -26,14 +26,13 @@ from cdc_materializer.changes.positions import (
     SAID_FIELDS,
     Source,
     log,
-    numbers_count,
     position,
     snapshot_place,
     source_table,
     with_parts,
 )
 from cdc_materializer.changes.readable import as_told
-from cdc_materializer.changes.signatures import image_hash, signature
+from cdc_materializer.changes.signatures import image_hash, is_stamped, signature
 from cdc_materializer.decode.json_floats import without_overflows
 from cdc_materializer.decode.json_numbers import with_numbers
 from cdc_materializer.decode.json_texts import TEXTS, with_texts
@@ -283,7 +282,8 @@ def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Co
     if said.before is not None:
         keys = [name for name in types if options.evolution.renames.get(name, name) in options.key]
         tests += [has_no_text(said.before[name], types[name]) for name in keys]
-    places = [place for name, place in said.source.items() if SAID_FIELDS[name] == "string"]
+    # What tells a change from others is made of what is read besides.
+    places = [place for name, place in said.source.items() if SAID_FIELDS[name] == "string" and name != "event"]
     return any_of([*tests, *[has_no_text(place.cast("string"), "string") for place in places]])
 
 
@@ -327,7 +327,9 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
     ignored = F.col("value_writer").isin(*writers.others) | (op == m.NOTHING) | says_nothing
     nameless = (value["op"] == "d") & value["elsewhere"] & _is_doubtful(key, writers, target, options)
     code = F.when(~F.coalesce(ignored, F.lit(False)), code_of(writers, target, op, has_key, nameless, options))
-    streaming = F.coalesce(source["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
+    is_logged = F.coalesce(source["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
+    streaming = F.coalesce(is_logged, F.lit(False))
+    stamped = is_stamped(source, streaming)
     row = {column.name: shown["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
     nothing = F.array().cast("array<string>")
@@ -342,7 +344,7 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
         F.lit(m.FIRST_EPOCH).alias(m.EPOCH),
         log_name.alias(m.LOG),
         log_number.alias(m.LOG_NUMBER),
-        F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
+        streaming.alias(m.STREAMING),
         (snapshot_place(source) if options.snapshots else F.lit(None).cast("string")).alias(m.SNAPSHOT),
         _source_time(source).alias(m.SOURCE_TIME),
         source_table(source).alias(m.SOURCE_TABLE),
@@ -352,22 +354,12 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
         code.alias(m.CODE),
         reason_of(writers, code).alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
-        _signature(op, target, source, options).alias(m.SIGNATURE),
+        signature(op, target, source, stamped, options).alias(m.SIGNATURE),
+        stamped.alias(m.STAMPED),
         (value["transaction"] if options.transactions else F.lit(None).cast(m.TRANSACTION_TYPE)).alias(m.TRANSACTION),
         value["patch"].alias(m.PATCH),
         home.home(text, [one for one in writers.keys if _tells_all(one, target, options)]).alias(m.HOME),
     ]
-
-
-def _signature(op: Column, target: TableSchema, source: Source, options: Options) -> Column:
-    """m.SIGNATURE: operation and image, the number in the transaction, and what the row was (`Options.exact`).
-
-    Changes of one transaction can share a place: all of a compressed one in a binlog, and Oracle's of one SCN (§2.1).
-    """
-    value, numbers = F.col("value"), []
-    if options.transactions or options.exact:
-        numbers = [F.when(numbers_count(source), value["transaction"]["total_order"])]
-    return signature(op, F.col("image"), target, value["patch"], value["was"], *numbers)
 
 
 def _tells_all(writer: Writer, target: TableSchema, options: Options) -> bool:

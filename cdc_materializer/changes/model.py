@@ -62,6 +62,9 @@ REASON = "__cdc_reason"
 NAMELESS = "__cdc_nameless"
 #: Hash of operation and image: equal for the same event sent twice.
 SIGNATURE = "__cdc_signature"
+#: Whether a change of the log, which tells no position, is all the same known when it comes again: by SIGNATURE, which
+#: then has what tells it from all others of its key in it (`signatures`), and no sooner than by SOURCE_TIME.
+STAMPED = "__cdc_stamped"
 #: The source's transaction, where the envelope tells and the table keeps it (§1.4); else NULL.
 TRANSACTION = "__cdc_transaction"
 TRANSACTION_FIELDS = {"id": "string", "total_order": "bigint", "data_collection_order": "bigint"}
@@ -77,8 +80,8 @@ HOME = "__cdc_home"
 
 META = (
     TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT,
-    SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, REASON, NAMELESS, SIGNATURE, TRANSACTION, PATCH,
-    HOME,
+    SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, REASON, NAMELESS, SIGNATURE, STAMPED,
+    TRANSACTION, PATCH, HOME,
 )  # fmt: skip
 
 CHANGE_OPS = ("c", "r", "u", "d")

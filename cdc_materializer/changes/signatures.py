@@ -1,4 +1,9 @@
-"""What tells one event from another at its place: a hash of all that it says (changelog-semantics §2.3)."""
+"""What tells one event from another at its place: a hash of all that it says (changelog-semantics §2.3).
+
+MongoDB's changes from Debezium 3.4 on have a wall clock, which can be set back, in place of the oplog's, and so no
+place. They are in no order but that of their offsets; but what is sent again is the same to the millisecond, and known
+by that (§0.2).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.options import Options
+from cdc_materializer.changes.positions import Source, numbers_count, position
 from cdc_materializer.schema.schema import TableSchema
 from cdc_materializer.schema.types import decimal_of
 
@@ -16,9 +23,41 @@ _PLAIN = frozenset(
 )
 
 
-def signature(op: Column, image: Column, target: TableSchema, *others: Column) -> Column:
-    """m.SIGNATURE: of an operation, its image (`image.image`), and what else tells it from others."""
-    return F.xxhash64(op, *_parts(image, target), *others)
+def is_stamped(source: Source, streaming: Column) -> Column:
+    """m.STAMPED of a change; `streaming` as m.STREAMING."""
+    if "event" not in source.fields:
+        return F.lit(False)
+    return F.coalesce(streaming & source["event"].isNotNull() & position(source).isNull(), F.lit(False))
+
+
+def signature(op: Column, target: TableSchema, source: Source, stamped: Column, options: Options) -> Column:
+    """m.SIGNATURE: operation and image, the number in the transaction, and what the row was (`Options.exact`).
+
+    Changes of one transaction can share a place: all of a compressed one in a binlog, and Oracle's of one SCN (§2.1).
+
+    Args:
+        op: the operation.
+        target: the columns of the image (`image.image`).
+        source: where the change is from.
+        stamped: m.STAMPED.
+        options: of the table.
+    """
+    value, asks = F.col("value"), options.transactions or options.exact
+    count = value["transaction"]["total_order"] if asks else F.lit(None).cast("bigint")
+    numbers = [F.when(numbers_count(source), count)] if asks else []
+    found = F.xxhash64(op, *_parts(F.col("image"), target), value["patch"], value["was"], *numbers)
+    return found if "event" not in source.fields else F.when(stamped, _of_stamped(source, op, count)).otherwise(found)
+
+
+def _of_stamped(source: Source, op: Column, count: Column) -> Column:
+    """The same of a change that tells no place.
+
+    A transaction may change a document back and forth at one moment. Where nothing counts its changes, each is one of
+    its own, and what is sent again is taken for new: the document is shown as it was in the midst of the transaction
+    until its end is read, and nothing is lost.
+    """
+    is_uncounted = source["txnNumber"].isNotNull() & count.isNull()
+    return F.xxhash64(op, source["event"], count, F.when(is_uncounted, F.struct(m.PARTITION, m.OFFSET)))
 
 
 def image_hash(image: Column, target: TableSchema) -> Column:

@@ -23,6 +23,7 @@ SOURCE_FIELDS = {
     "lcr_position": "string",
     "ord": "string",
     "wallTime": "bigint",
+    "txnNumber": "bigint",
     "version": "string",
     "ts_hlc": "string",
     "shard": "string",
@@ -37,11 +38,12 @@ SOURCE_FIELDS = {
 }
 
 #: Those that only MongoDB's changes are asked for.
-OF_DOCUMENTS = frozenset({"wallTime", "version"})
+OF_DOCUMENTS = frozenset({"wallTime", "txnNumber", "version"})
 
 #: Parts of the envelope's `transaction` block that order changes, where a connector writes them (Vitess with its
 #: `VitessOrderedTransactionMetadataFactory`); they stand beside those of SOURCE_FIELDS.
 RANK_FIELDS = {"transaction_epoch": "string", "transaction_rank": "string", "total_order": "string"}
 
-#: What a format may tell beside them: a position of its own, text that sorts, which wins over one made of the others.
-OWN_FIELDS = {"position": "string"}
+#: What a format may tell beside them: a position of its own, text that sorts, which wins over one made of the others;
+#: and what tells a change from all others of its key where there is no position (`signatures`).
+OWN_FIELDS = {"position": "string", "event": "string"}

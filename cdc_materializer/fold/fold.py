@@ -12,7 +12,7 @@ Nothing is dropped on the way: each message leaves with its outcome, so that a b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -155,7 +155,7 @@ def _guard(
     wiping = truncates
     among, truncates = ((truncates, sweeps), ()) if lives else ((), truncates)
     grouped = key_order.ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, *among)
-    lagged = (m.OP, m.NAMELESS, m.PARTITION, m.SIGNATURE, ORDER, *key_order.OF_DELETE)
+    lagged = (m.OP, m.NAMELESS, m.PARTITION, m.SIGNATURE, m.STAMPED, m.SOURCE_TIME, ORDER, *key_order.OF_DELETE)
     previous = {name: F.lag(name).over(_window()) for name in lagged}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
     # delete at all where that one does not say which row it ends.
@@ -165,6 +165,7 @@ def _guard(
         {
             m.OP: F.when(~F.coalesce(repeats, F.lit(False)), F.col(m.OP)),
             **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in key_order.OF_DELETE},
+            **_of_stamped(previous, follows),
             ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP].isNull() | F.col(key_order.LEADS)) & ~repeats,
             FIRST: previous[m.PARTITION].isNull(),
             TWIN: F.coalesce(previous[ORDER] == F.col(ORDER), F.lit(False)),
@@ -192,6 +193,17 @@ def _guard(
             **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key),
         },
     )
+
+
+def _of_stamped(previous: Mapping[str, Column], follows: Column) -> dict[str, Column]:
+    """What changes have that are known without a place: NO_LATER, and of a tombstone that it is its delete's."""
+    is_delete_known = F.coalesce(follows & previous[m.STAMPED], F.lit(False))
+    is_later = F.coalesce(F.col(m.SOURCE_TIME) > previous[m.SOURCE_TIME], previous[m.PARTITION].isNull())
+    return {
+        m.STAMPED: F.col(m.STAMPED) | is_delete_known,
+        m.SIGNATURE: F.when(is_delete_known, F.xxhash64(previous[m.SIGNATURE])).otherwise(F.col(m.SIGNATURE)),
+        resends.NO_LATER: F.coalesce(F.col(m.STAMPED) & ~is_later, F.lit(False)),
+    }
 
 
 def is_truncated(recorded: Recorded) -> Column:

@@ -15,22 +15,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.positions import FILE_LOG, GTID_LOG, file_of
+from cdc_materializer.changes.positions import FILE_LOG
 from cdc_materializer.changes.shards import SERVER
 from cdc_materializer.lanes import WIDTH, topic_of
-from cdc_materializer.marker.gtids import GtidSets, Runs
+from cdc_materializer.marker.gtids import GtidSets
 from cdc_materializer.marker.unpaired import Unpaired
-from cdc_materializer.strict_json import write_json
+from cdc_materializer.order.numbered import is_unseen, may_be_read
 
 #: Whether the database went back behind what was read: an earlier position at a later time, or another series of files.
 REGRESSED = "__cdc_regressed"
 #: Whether the change is at an earlier position, and new beyond doubt: its transaction id was not seen before.
 CONTINUED = "__cdc_continued"
 
-#: Positions of later epochs begin so: `~` sorts behind every letter and digit.
-_PREFIX = "~%04d/"
-#: Runs of numbers in Spark, each its first and its last.
-_RUNS = "array<array<bigint>>"
+#: Positions of later epochs begin so: `~` sorts behind every letter and digit. Of more epochs they would not sort.
+_PREFIX, EPOCHS_MAX = "~%04d/", 9_999
 #: That keys may stand in several partitions (`Recorded.home`).
 MOVES = ""
 #: Where an epoch begins in partitions of another server than its own.
@@ -209,7 +207,7 @@ def went_back(recorded: Recorded, comparable: Column, shown: Column, new_in_key:
     are_of_files = log.startswith(FILE_LOG) & shown["log"].startswith(FILE_LOG)
     other_in_key = (shown["epoch"] == F.col(m.EPOCH)) & are_of_files & (log != shown["log"])
     behind = is_behind(recorded)
-    continued = (new_in_key & is_numbered) | (behind & _is_unseen(recorded))
+    continued = (new_in_key & is_numbered) | (behind & is_unseen(recorded))
     other = F.coalesce(other_in_key, F.lit(False)) | _is_other_series(recorded)
     regressed = (new_in_key | (behind & _is_late(recorded)) | other) & ~F.coalesce(continued, F.lit(False))
     # Messages that are read once more belong to the epoch that they were in.
@@ -249,7 +247,7 @@ def is_in_what_was_read(recorded: Recorded) -> Column:
     another server has it at a place of its own. In a topic of several partitions the positions of all count, unless
     each key is known to have been in one only (`Recorded.keys_stay`).
     """
-    is_read = (F.col(m.POSITION) <= highest_position(recorded)) | _may_be_read(recorded)
+    is_read = (F.col(m.POSITION) <= highest_position(recorded)) | may_be_read(recorded)
     if recorded.keys_move:
         is_read = is_read | (F.col(m.POSITION) <= _highest(recorded.readings, recorded)) | _may_be_deleted(recorded)
     return F.col(m.STREAMING) & is_read
@@ -275,12 +273,21 @@ def _may_be_deleted(recorded: Recorded) -> Column:
 
 def highest_position(recorded: Recorded) -> Column:
     """The highest position that was read where a change's key can have been: of its own server, or its partition."""
-    if recorded.keys_stay:
-        highest = F.lit(None).cast("string")
-        for partition, position in recorded.positions.items():
-            highest = F.when(F.col(m.PARTITION) == partition, position).otherwise(highest)
-        return highest
-    return _highest(recorded.positions, recorded)
+    return _where_its_key_was(recorded.positions, recorded)
+
+
+def is_in_time_read(recorded: Recorded) -> Column:
+    """Whether a change that is known when it comes again (m.STAMPED) may have been read, going by its time."""
+    return F.col(m.STAMPED) & (micros() <= _where_its_key_was(recorded.times, recorded, "bigint"))
+
+
+def _where_its_key_was(found: Mapping[int, str] | Mapping[int, int], recorded: Recorded, ddl: str = "string") -> Column:
+    if not recorded.keys_stay:
+        return _highest(found, recorded, ddl)
+    highest = F.lit(None).cast(ddl)
+    for partition, at in found.items():
+        highest = F.when(F.col(m.PARTITION) == partition, at).otherwise(highest)
+    return highest
 
 
 def _highest(found: Mapping[int, str] | Mapping[int, int], recorded: Recorded, ddl: str = "string") -> Column:
@@ -320,72 +327,6 @@ def _is_late(recorded: Recorded) -> Column:
     """
     latest = _highest(recorded.times, recorded, "bigint")
     return F.coalesce(micros() > latest + F.lit(recorded.tolerance), F.lit(False))
-
-
-def _is_unseen(recorded: Recorded) -> Column:
-    """Whether a change has a transaction id above those of its log that were recorded, or one of another log."""
-    known = {log: number for log, number in recorded.logs.items() if log.startswith(GTID_LOG)}
-    if not known:
-        return F.lit(False)
-    last = F.coalesce(_of_key(known, "bigint", F.col(m.LOG)), F.lit(-1))
-    # Recorded are those of this epoch; what was read in an earlier one is not new either.
-    is_above = (F.col(m.LOG_NUMBER) > last) & ~_is_read_anywhere(recorded)
-    return F.coalesce(is_above | _is_left_out(recorded), F.lit(False))
-
-
-def _is_read_anywhere(recorded: Recorded) -> Column:
-    """Whether a change's transaction may have been read in some partition, going by its number (`gtids`)."""
-    sets = {log: recorded.gtids.of(log, None) for log in recorded.gtids.sets}
-    return F.coalesce(_is_in(_of_key(sets, _RUNS, F.col(m.LOG))), F.lit(False)) if sets else F.lit(False)
-
-
-def _is_left_out(recorded: Recorded) -> Column:
-    """Whether a partition has read its log's transactions, but not this one: others were ahead of it."""
-    here = F.concat(F.col(m.PARTITION).cast("string"), F.lit(" "), F.col(m.LOG))
-    runs = _of_key(_runs_by_place(recorded, is_own=False), _RUNS, here)
-    if recorded.keys_stay:
-        # A truncate has no key that binds it to a partition.
-        own = _of_key(_runs_by_place(recorded, is_own=True), _RUNS, here)
-        runs = F.when(F.col(m.OP) == m.TRUNCATE, runs).otherwise(own)
-    # What is before the first that was read may have been read when nobody kept it.
-    return F.coalesce((F.col(m.LOG_NUMBER) >= runs[0][0]) & ~_is_in(runs), F.lit(False))
-
-
-def _runs_by_place(recorded: Recorded, *, is_own: bool) -> dict[str, Runs]:
-    """The transactions of each log that a partition has read: by the partition itself, or by any."""
-    return {
-        f"{partition} {log}": recorded.gtids.of(log, partition if is_own else None)
-        for log, by_partition in recorded.gtids.sets.items()
-        for partition in by_partition
-    }
-
-
-def _may_be_read(recorded: Recorded) -> Column:
-    """Whether a change's transaction may have been read before, going by its number (`gtids`).
-
-    What goes on with the transaction that the last batch ended in, from the same server's file, was not. In a topic of
-    several partitions nobody asks (`resends.with_copies`).
-    """
-    if recorded.partitions > 1:
-        return F.lit(False)
-    found, sets = _is_read_anywhere(recorded), recorded.gtids
-    for partition, (log, number) in sets.last.items():
-        file = file_of(F.lit(recorded.positions[partition]))
-        goes_on = (F.col(m.LOG) == log) & (F.col(m.LOG_NUMBER) == number) & (file_of(F.col(m.POSITION)) == file)
-        found = found & ~F.coalesce(goes_on, F.lit(False))
-    return F.coalesce(found, F.lit(False))
-
-
-def _is_in(runs: Column) -> Column:
-    return F.exists(runs, lambda run: F.col(m.LOG_NUMBER).between(run[0], run[1]))
-
-
-def _of_key(values: Mapping[str, int] | Mapping[str, Runs], ddl: str, key: Column) -> Column:
-    """What a mapping has for a key; NULL for others.
-
-    One literal: a condition for each key, in one another, would take Spark's planner as many calls deep.
-    """
-    return F.try_element_at(F.from_json(F.lit(write_json(values)), f"map<string,{ddl}>"), key)
 
 
 def _is_other_series(recorded: Recorded) -> Column:

@@ -26,6 +26,8 @@ from cdc_materializer.order.truncates import Truncate
 REPLAYED = "__cdc_replayed"
 #: Whether more would have to be known to tell if the message was sent before: of a reading, the key's past too.
 IN_DOUBT = "__cdc_in_doubt"
+#: Whether a change that is known without a place was made no later than the message ahead of it, as far as that says.
+NO_LATER = "__cdc_no_later"
 #: Of the streaming changes of the key ahead of a message: the highest, struct<position,rank>; what it was; and the
 #: first one at its position.
 HIGHEST, AT_HIGHEST, _FIRST = "__cdc_highest", "__cdc_at_highest", "__cdc_first_at_highest"
@@ -60,6 +62,12 @@ NUMBERED = (m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
 
 
 @built_once
+def is_stamped() -> Column:
+    """Whether a change tells no place, and is known when it comes again all the same (m.STAMPED)."""
+    return F.coalesce(F.col(m.STAMPED) & F.col(m.OP).isNotNull(), F.lit(False))
+
+
+@built_once
 def comparable() -> Column:
     """Whether a message can be held against others by its position: a change that comes from the source's log."""
     return F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()
@@ -69,7 +77,7 @@ def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False
     """Add HIGHEST, AT_HIGHEST and the like, and ERA where rows are forgotten.
 
     Args:
-        placed: changes in the columns of `changes.model`.
+        placed: changes in the columns of `changes.model`, and NO_LATER.
         before: the changes of one key ahead of each, in their order.
         forgets: whether a delete may come without its place. Nothing then tells if it was sent before; it ends the row
             each time, and so what the key had shown ahead of it tells nothing of the changes behind it. But for the
@@ -123,7 +131,7 @@ def told_by_highest(recorded: Recorded) -> dict[str, Column]:
         unsure = unsure | (_may_go_on() & F.col("__cdc_current"))
     if looks_for_copies(recorded):
         unsure = unsure | F.coalesce(_is_ahead() & _is_other_piece(may_be_earlier=True), F.lit(False))
-    return _flags(comparable() & again, (comparable() & unsure) | _is_late_reading())
+    return _flags(comparable() & again, (comparable() & unsure) | _is_late_reading() | F.col(NO_LATER))
 
 
 def told_by_all() -> dict[str, Column]:
@@ -131,7 +139,8 @@ def told_by_all() -> dict[str, Column]:
     is_known = F.col(_KNOWN)
     again = F.when(_is_level(), is_known).otherwise(F.col(m.POSITION) < _position_of_highest())
     again = again | F.col(_COPIED)
-    return _flags((comparable() & again) | (_is_late_reading() & is_known), _is_late_reading())
+    is_again = (comparable() & again) | ((_is_late_reading() | is_stamped()) & is_known)
+    return _flags(is_again, _is_late_reading())
 
 
 def is_known() -> Column:
@@ -148,7 +157,7 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
         order: the column that orders its messages.
         forgets: as in `with_highest`.
     """
-    counts = comparable() | (F.col(m.OP) == "r")
+    counts = comparable() | (F.col(m.OP) == "r") | is_stamped()
     same = Window.partitionBy(group, *EVENT, *([ERA] if forgets else [])).orderBy(order)
     # Whatever it shows now: the connector may have been set up otherwise since. But no later than it was: another
     # database, or one that was restored, may have made another change there.
@@ -159,7 +168,9 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
     seen = {_SEEN_HERE: was_here, _SEEN_ANYWHERE: _is_any(comparable(), anywhere)}
     is_known = _is_any(counts, same)
     if forgets:
-        is_known = is_known | (_is_before_end() & _is_any(counts, Window.partitionBy(group, *EVENT).orderBy(order)))
+        # What is known without a place is so behind whatever has ended the row since.
+        of_any_row = _is_any(counts, Window.partitionBy(group, *EVENT).orderBy(order))
+        is_known = is_known | ((_is_before_end() | is_stamped()) & of_any_row)
     return placed.withColumns({_KNOWN: is_known, **seen, _COPIED: F.lit(False)})
 
 
@@ -273,7 +284,7 @@ def reach(position: Column) -> Column:
 
 def is_unplaced() -> Column:
     """Whether a message is a delete without its place, or what a truncate without its place makes of a key."""
-    return F.col(m.OP).isin(m.TOMBSTONE, m.WIPE) & F.col(m.POSITION).isNull()
+    return F.col(m.OP).isin(m.TOMBSTONE, m.WIPE) & F.col(m.POSITION).isNull() & ~is_stamped()
 
 
 def _flags(replayed: Column, in_doubt: Column) -> dict[str, Column]:

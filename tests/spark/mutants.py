@@ -129,9 +129,10 @@ MUTANTS = {
     "rows number the changes of a transaction": Mutant(
         "order.resends", "moment", _instead(lambda position, _: position), 220
     ),
-    "no transaction has been read before": Mutant(
-        "order.epochs", "_may_be_read", _instead(lambda _: F.lit(False)), 404
+    "what tells no place is never sent again": Mutant(
+        "order.resends", "is_stamped", _instead(lambda: F.lit(False)), 762
     ),
+    "no transaction has been read before": Mutant("order.epochs", "may_be_read", _instead(lambda _: F.lit(False)), 404),
     "whatever is behind was sent before": Mutant("order.resends", "new_in_key", _instead(lambda _: F.lit(False)), 444),
     "a database never goes back": Mutant("order.epochs", "_is_late", _instead(lambda _: F.lit(False)), 561),
     "a held message is behind what came since": Mutant(

@@ -6,7 +6,7 @@ way that makes sense for it. By default cases take turns, by the run's `--random
 always goes. Of those that go as they are, one is rebuilt at its end by default, with CDCM_TESTS=all each.
 """
 
-import itertools
+import math
 import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,10 +55,10 @@ def _parameters(seed: int | None) -> list[Any]:
 def _in_turn(seed: int) -> set[int]:
     """The numbers of the cases that a run with this seed takes."""
     found: set[int] = set()
-    for first, last in itertools.pairwise([*_A_RUN, None]):
-        numbers = [case.number for case in cases() if case.number >= first and (last is None or case.number < last)]
+    for (first, count), end in zip(_A_RUN.items(), [*list(_A_RUN)[1:], math.inf], strict=True):
+        numbers = [case.number for case in cases() if first <= case.number < end]
         # Repeatable, not secret.
-        found |= set(random.Random(f"{seed} {first}").sample(numbers, _A_RUN[first]))  # noqa: S311
+        found |= set(random.Random(f"{seed} {first}").sample(numbers, count))  # noqa: S311
     return found
 
 

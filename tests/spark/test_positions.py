@@ -10,7 +10,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.positions import Source, log, position, with_parts
 from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
 from cdc_materializer.marker.gtids import GtidSets
-from cdc_materializer.order import epochs
+from cdc_materializer.order import numbered
 from cdc_materializer.order.epochs import MOVES, Recorded
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def test_a_source_of_many_logs_is_planned_as_one_of_few(spark: "SparkSession", h
     ]
     ddl = f"`{m.PARTITION}` int, `{m.LOG}` string, `{m.LOG_NUMBER}` bigint, `{m.OP}` string"
     frame = spark.createDataFrame(changes, ddl)
-    tests = (epochs._is_unseen(recorded), epochs._is_read_anywhere(recorded), epochs._is_left_out(recorded))
+    tests = (numbered.is_unseen(recorded), numbered._is_read_anywhere(recorded), numbered._is_left_out(recorded))
     unseen, read, left_out = zip(*frame.select(*tests).collect(), strict=True)
 
     assert read == (False, True, True, False, True, False, False, True, False, False, False, True)

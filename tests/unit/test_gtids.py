@@ -14,6 +14,7 @@ from cdc_materializer.errors import BatchBlocked, InvariantBroken
 from cdc_materializer.marker.gtids import _RUNS_MAX, NEAR, GtidSets
 from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.order.epochs import EPOCHS_MAX
 
 _LOG = "gtid:3e11fa47-71ca-11e1-9e33-c80aa9429562"
 _RUNS = st.tuples(st.integers(1, 10**12), st.integers(0, 10**7)).map(lambda run: (run[0], sum(run)))
@@ -123,3 +124,12 @@ def test_a_batch_has_no_numbers_between_two_blocks() -> None:
     ]
 
     assert _gtids(rows, []).sets == {log: {0: numbers}}
+
+
+def test_more_epochs_than_sort_are_refused() -> None:
+    """Their positions would come ahead of those of earlier ones, and changes be taken for re-sends."""
+    epochs = tuple({0: number} for number in range(EPOCHS_MAX))
+
+    assert reached(None, Facts(epochs=epochs), (), {}, "apply")["epochs"] == epochs
+    with pytest.raises(BatchBlocked, match="9,999 times"):
+        reached(None, Facts(epochs=(*epochs, {0: EPOCHS_MAX})), (), {}, "apply")

@@ -109,6 +109,7 @@ class Said:
             format whose updates never show it gives the row itself; an update with None of a key is about no row.
         source: where in the source it happened, by names of `positions.SOURCE_FIELDS`; what is left out is NULL.
             `position` is sortable text of the format's own, and wins over what `connector` and the others give;
+            `event` tells a change that has none from all others of its key;
             `ts_ms` or `ts_us` the time of the change; `db`, `schema`, `table` its table; `snapshot` as Debezium has it.
         was: the row as it was with all of the fields, where the format tells it: what has one place in a binlog is also
             told apart by it.

@@ -14,6 +14,7 @@ from cdc_materializer.changes.documents import (
     document_of,
     document_row,
     entries,
+    event_of,
     has_no_text,
     is_of_documents,
     plain_documents,
@@ -143,6 +144,7 @@ class Debezium(Format):
         belongs_to = transaction(body, writer if options.transactions or options.exact else None)
         if document_row(writer.wire) is not None:
             known = _source_of(part) | {"table": part.field("source", "collection")}
+            known |= {"event": event} if (event := event_of(part)) is not None else {}
             told = Said(F.lower(body["op"]), source=known, transaction=belongs_to, corrupt=has_no_text(part))
             if part.entry is not None:
                 corrupt = any_of([told.corrupt, F.coalesce(part.entry[IS_NONE], F.lit(False))])
