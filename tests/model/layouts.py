@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
-from tests.model.history import CHANGING, UNAVAILABLE, Event, Sent
+from tests.model.history import CHANGING, UNAVAILABLE, Event
+from tests.model.topics import Sent
 
 #: A message to be: its partition, key and value.
 Laid: TypeAlias = tuple[int, bytes | None, bytes | None]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.testing import TopicBuilder
-from tests.model.history import KEYS, Event, Rows, Sent, table_after, topic
+from tests.model.history import KEYS, Event, Rows, table_after
 from tests.model.layouts import Layout
+from tests.model.topics import Sent, topic
 
 if TYPE_CHECKING:
     from pathlib import Path

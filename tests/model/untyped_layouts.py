@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from tests.model.history import UNAVAILABLE, Event, Sent
+from tests.model.history import UNAVAILABLE, Event
 from tests.model.layouts import Laid, Layout
+from tests.model.topics import Sent
 
 #: The columns of every history, as a contract declares them.
 TYPES: Mapping[str, str] = {"id": "bigint", "note": "text", "qty": "bigint"}

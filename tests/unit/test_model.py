@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from tests.model import reference
-from tests.model.history import CHANGING, History, Rows, Sent, decoded, lives, table_after, topic
+from tests.model.history import CHANGING, History, Rows, lives, table_after
 from tests.model.judged import good_after, passes
 from tests.model.mutants import MUTANTS
 from tests.model.reference import Message, Row, Table
+from tests.model.topics import Sent, decoded, topic
 
 _ALL = os.environ.get("CDCM_TESTS") == "all"
 _FIRST = int(os.environ.get("CDCM_SEED", "1"))
