@@ -231,10 +231,13 @@ class _Log:
             keys: those that deletes may have.
             decoders: of the messages that have them.
         """
-        known = doubtful_keys(decoders.writers, self.target, self.past.lookup.options)
-        if self.doubts or not known or keys.where(F.col(m.KEY).isin(*known)).isEmpty():
+        options = self.past.lookup.options
+        known = doubtful_keys(decoders.writers, self.target, options)
+        if self.doubts or not known:
             return self
-        return replace(self, past=self.past.doubting())
+        # A key alone does not tell the topic, by which a part of it is found that says which server it is of.
+        may_be = options.shard is not None or not keys.where(F.col(m.KEY).isin(*known)).isEmpty()
+        return replace(self, past=self.past.doubting()) if may_be else self
 
     def deleted_at(self, links: DataFrame) -> DataFrame:
         """The keys (m.KEY) of deletes with some links (base.LINK), and of those that do not say what they end."""

@@ -101,9 +101,10 @@ class Facts:
         return bool(self.held or self.paired)
 
     def may_share_places(self, recorded: Recorded) -> bool:
-        """Whether several changes of a row can have one place (golden cases 0483, 0644)."""
+        """Whether several changes of a row can have one place, or have none (golden cases 0483, 0644, 0764)."""
         places = (*self.positions.values(), *recorded.positions.values())
-        return bool(self.logs or recorded.logs) or not all(map(is_of_one, places))
+        has_none = not places and bool(self.times or recorded.times)
+        return has_none or bool(self.logs or recorded.logs) or not all(map(is_of_one, places))
 
 
 def wants_history(

@@ -181,6 +181,12 @@ def _update(body: Column) -> Column:
     return F.to_json(F.struct(*[told[name].alias(step) for step, name in fields.items()]))
 
 
+def tells_clock(wire: WireType) -> bool:
+    """Whether changes of a type tell the clock of their server, and not only the oplog's."""
+    source = wire.get("source") if document_row(wire) is not None else None
+    return source is not None and None not in (source.get("wallTime"), source.get("ord"))
+
+
 def event_of(part: Part) -> Column | None:
     """What tells a change from all others of its document, where the source tells a wall clock: that, and what changed.
 
@@ -190,7 +196,7 @@ def event_of(part: Part) -> Column | None:
     """
     from pyspark.sql import functions as F
 
-    if not (part.has("source", "wallTime") and part.has("source", "ord")):
+    if not tells_clock(part.writer.wire):
         return None
     body, told = part.body, [part.body["after"]]
     if tells_updates(part.writer.wire):

@@ -63,7 +63,7 @@ NAMELESS = "__cdc_nameless"
 #: Hash of operation and image: equal for the same event sent twice.
 SIGNATURE = "__cdc_signature"
 #: Whether a change of the log, which tells no position, is all the same known when it comes again: by SIGNATURE, which
-#: then has what tells it from all others of its key in it (`signatures`), and no sooner than by SOURCE_TIME.
+#: then has what tells it from all others of its key in it (`signatures`).
 STAMPED = "__cdc_stamped"
 #: The source's transaction, where the envelope tells and the table keeps it (§1.4); else NULL.
 TRANSACTION = "__cdc_transaction"

@@ -54,7 +54,7 @@ def _of_stamped(source: Source, op: Column, count: Column) -> Column:
 
     A transaction may change a document back and forth at one moment. Where nothing counts its changes, each is one of
     its own, and what is sent again is taken for new: the document is shown as it was in the midst of the transaction
-    until its end is read, and nothing is lost.
+    until the end of what is sent again (`stamped.with_again`), and nothing is lost.
     """
     is_uncounted = source["txnNumber"].isNotNull() & count.isNull()
     return F.xxhash64(op, source["event"], count, F.when(is_uncounted, F.struct(m.PARTITION, m.OFFSET)))

@@ -392,4 +392,4 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
             if may_lack or (reading is not None and options.format.leaves_out(writer)):
                 # A change of key does not know the values that it leaves out: they are in the old key's row.
                 unavailable[column.name] = None
-    return Partial(tuple(absent), tuple(unavailable))
+    return Partial(tuple(absent), tuple(unavailable), any(map(options.format.tells_events, writers.changes)))

@@ -12,7 +12,7 @@ Nothing is dropped on the way: each message leaves with its outcome, so that a b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -27,6 +27,7 @@ from cdc_materializer.fold.swept import SWEPT, WIPED, with_sweeps
 from cdc_materializer.fold.truncated import without_idle_wipes
 from cdc_materializer.marker.sweeps import Sweep
 from cdc_materializer.order import key_order, owners, resends
+from cdc_materializer.order import stamped as stamped_changes
 from cdc_materializer.order.epochs import CONTINUED, MOVES, REGRESSED, Recorded, went_back
 from cdc_materializer.order.key_order import AMBIGUOUS, GROUP, ORDER
 from cdc_materializer.order.resends import IN_DOUBT, REPLAYED
@@ -75,23 +76,25 @@ PROBLEM = "struct<column:string,code:string>"
 
 @dataclass(frozen=True)
 class Partial:
-    """The columns whose values some message of the batch may leave out, which alone have to be carried.
+    """What some message of the batch may leave out: the columns that alone have to be carried, and its position.
 
     Attributes:
         absent: columns that some writer of the batch does not have.
         unavailable: columns whose wire type has a placeholder for unknown values.
+        stamped: whether a change may have no position and be known all the same (m.STAMPED).
     """
 
     absent: tuple[str, ...] = ()
     unavailable: tuple[str, ...] = ()
+    stamped: bool = False
 
     def union(self, other: Partial) -> Partial:
-        """The columns that either of two lots of messages may leave out."""
+        """What either of two lots of messages may leave out."""
         absent, unavailable = (
             dict.fromkeys(self.absent + other.absent),
             dict.fromkeys(self.unavailable + other.unavailable),
         )
-        return Partial(tuple(absent), tuple(unavailable))
+        return Partial(tuple(absent), tuple(unavailable), self.stamped or other.stamped)
 
 
 @built_once
@@ -133,7 +136,7 @@ def states(
     # What ends rows of all partitions comes in one: between it and them positions decide.
     recorded = replace(recorded, home=MOVES) if lives else recorded
     changes = packed(changes, target)
-    guarded = _guard(changes, recorded, truncates, sweeps, lives=lives)
+    guarded = _guard(changes, recorded, truncates, sweeps, lives=lives, stamped=partial.stamped)
     if lives:
         guarded = without_idle_wipes(guarded, recorded, effective(), is_delete(), _before())
     if sweeps:
@@ -147,7 +150,13 @@ def states(
 
 
 def _guard(
-    changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate], sweeps: Sequence[Sweep], *, lives: bool
+    changes: DataFrame,
+    recorded: Recorded,
+    truncates: Sequence[Truncate],
+    sweeps: Sequence[Sweep],
+    *,
+    lives: bool,
+    stamped: bool,
 ) -> DataFrame:
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
@@ -155,7 +164,7 @@ def _guard(
     wiping = truncates
     among, truncates = ((truncates, sweeps), ()) if lives else ((), truncates)
     grouped = key_order.ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, *among)
-    lagged = (m.OP, m.NAMELESS, m.PARTITION, m.SIGNATURE, m.STAMPED, m.SOURCE_TIME, ORDER, *key_order.OF_DELETE)
+    lagged = (m.OP, m.NAMELESS, m.PARTITION, m.SIGNATURE, ORDER, *_of_delete(stamped=stamped))
     previous = {name: F.lag(name).over(_window()) for name in lagged}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
     # delete at all where that one does not say which row it ends.
@@ -164,21 +173,21 @@ def _guard(
     placed = grouped.withColumns(
         {
             m.OP: F.when(~F.coalesce(repeats, F.lit(False)), F.col(m.OP)),
-            **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in key_order.OF_DELETE},
-            **_of_stamped(previous, follows),
+            **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in _of_delete(stamped=stamped)},
             ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP].isNull() | F.col(key_order.LEADS)) & ~repeats,
             FIRST: previous[m.PARTITION].isNull(),
             TWIN: F.coalesce(previous[ORDER] == F.col(ORDER), F.lit(False)),
             key_order.LEVEL: key_order.is_level(previous, recorded),
         }
     )
-    placed = resends.with_highest(placed, _before(), forgets=recorded.forgets)
-    told = resends.told_by_highest(recorded)
+    placed = resends.with_highest(placed, _before(), forgets=recorded.forgets, stamped=stamped)
+    told = resends.told_by_highest(recorded, stamped=stamped)
     if recorded.exact:
         placed = resends.with_known(placed, GROUP, ORDER, forgets=recorded.forgets)
         if resends.looks_for_copies(recorded):
             placed = resends.with_copies(placed, GROUP, ORDER, truncates, forgets=recorded.forgets)
-        told = resends.told_by_all()
+        placed = stamped_changes.with_again(placed, GROUP, ORDER) if stamped else placed
+        told = resends.told_by_all(stamped=stamped)
     new_in_key = resends.new_in_key(recorded)
     is_message = ~F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False))
     is_ended = is_message & is_from_before(wiping, resends.was_read(recorded))
@@ -195,15 +204,9 @@ def _guard(
     )
 
 
-def _of_stamped(previous: Mapping[str, Column], follows: Column) -> dict[str, Column]:
-    """What changes have that are known without a place: NO_LATER, and of a tombstone that it is its delete's."""
-    is_delete_known = F.coalesce(follows & previous[m.STAMPED], F.lit(False))
-    is_later = F.coalesce(F.col(m.SOURCE_TIME) > previous[m.SOURCE_TIME], previous[m.PARTITION].isNull())
-    return {
-        m.STAMPED: F.col(m.STAMPED) | is_delete_known,
-        m.SIGNATURE: F.when(is_delete_known, F.xxhash64(previous[m.SIGNATURE])).otherwise(F.col(m.SIGNATURE)),
-        resends.NO_LATER: F.coalesce(F.col(m.STAMPED) & ~is_later, F.lit(False)),
-    }
+def _of_delete(*, stamped: bool) -> tuple[str, ...]:
+    """What a tombstone has of the delete that it follows."""
+    return (*key_order.OF_DELETE, *((m.STAMPED,) if stamped else ()))
 
 
 def is_truncated(recorded: Recorded) -> Column:

@@ -132,9 +132,15 @@ def in_epochs(changes: DataFrame, epochs: Sequence[Mapping[int, int]]) -> DataFr
             if offset != NEVER:
                 has_begun = F.when(F.col(m.PARTITION) == partition, F.col(m.OFFSET) >= offset).otherwise(has_begun)
         begun.append(has_begun.cast("int"))
-    epoch = sum(begun[1:], begun[0])
+    epoch = _sum(begun)
     prefix = F.when(epoch > 0, F.format_string(_PREFIX, epoch)).otherwise(F.lit(""))
     return changes.withColumns({m.EPOCH: epoch, m.POSITION: F.concat(prefix, m.POSITION)})
+
+
+def _sum(parts: Sequence[Column]) -> Column:
+    """The sum of some columns, no deeper than it has to be: a chain of thousands is too deep for Spark's planner."""
+    half = len(parts) // 2
+    return _sum(parts[:half]) + _sum(parts[half:]) if half else parts[0]
 
 
 def within(position: str, epoch: int) -> str | None:
@@ -182,7 +188,7 @@ def current_epoch(recorded: Recorded) -> Column:
     """The newest epoch of a change's source."""
     if not recorded.sharded:
         return F.lit(len(recorded.epochs))
-    return sum((_is_concerned(beginning).cast("int") for beginning in recorded.epochs), F.lit(0))
+    return _sum([F.lit(0), *[_is_concerned(beginning).cast("int") for beginning in recorded.epochs]])
 
 
 def _is_concerned(beginning: Mapping[int, int]) -> Column:
@@ -277,8 +283,15 @@ def highest_position(recorded: Recorded) -> Column:
 
 
 def is_in_time_read(recorded: Recorded) -> Column:
-    """Whether a change that is known when it comes again (m.STAMPED) may have been read, going by its time."""
-    return F.col(m.STAMPED) & (micros() <= _where_its_key_was(recorded.times, recorded, "bigint"))
+    """Whether a change that is known when it comes again (m.STAMPED) may have been read, going by its time.
+
+    So may a row of a snapshot of such a source. A marker of a version that did not know of them tells no times.
+    """
+    is_told = F.col(m.STAMPED) & (F.col(m.OP) != m.TOMBSTONE)
+    if recorded.times and not recorded.positions:
+        is_told = is_told | (F.col(m.OP) == "r")
+    latest = _where_its_key_was(recorded.times, recorded, "bigint")
+    return is_told & F.coalesce(micros() <= latest, F.lit(any(recorded.offsets.values())))
 
 
 def _where_its_key_was(found: Mapping[int, str] | Mapping[int, int], recorded: Recorded, ddl: str = "string") -> Column:

@@ -21,13 +21,12 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.positions import file_name, file_of, moment
 from cdc_materializer.marker.reach import PAIR
 from cdc_materializer.order.epochs import Recorded, is_in_what_was_read, is_made_later, may_go_on, micros
+from cdc_materializer.order.stamped import AGAIN, is_in_doubt, is_stamped, with_latest
 from cdc_materializer.order.truncates import Truncate
 
 REPLAYED = "__cdc_replayed"
 #: Whether more would have to be known to tell if the message was sent before: of a reading, the key's past too.
 IN_DOUBT = "__cdc_in_doubt"
-#: Whether a change that is known without a place was made no later than the message ahead of it, as far as that says.
-NO_LATER = "__cdc_no_later"
 #: Of the streaming changes of the key ahead of a message: the highest, struct<position,rank>; what it was; and the
 #: first one at its position.
 HIGHEST, AT_HIGHEST, _FIRST = "__cdc_highest", "__cdc_at_highest", "__cdc_first_at_highest"
@@ -62,27 +61,24 @@ NUMBERED = (m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
 
 
 @built_once
-def is_stamped() -> Column:
-    """Whether a change tells no place, and is known when it comes again all the same (m.STAMPED)."""
-    return F.coalesce(F.col(m.STAMPED) & F.col(m.OP).isNotNull(), F.lit(False))
-
-
-@built_once
 def comparable() -> Column:
     """Whether a message can be held against others by its position: a change that comes from the source's log."""
     return F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()
 
 
-def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False) -> DataFrame:
-    """Add HIGHEST, AT_HIGHEST and the like, and ERA where rows are forgotten.
+def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False, stamped: bool = False) -> DataFrame:
+    """Add HIGHEST, AT_HIGHEST and the like, ERA where rows are forgotten, and what `stamped` asks where some change is.
 
     Args:
-        placed: changes in the columns of `changes.model`, and NO_LATER.
+        placed: changes in the columns of `changes.model`.
         before: the changes of one key ahead of each, in their order.
         forgets: whether a delete may come without its place. Nothing then tells if it was sent before; it ends the row
             each time, and so what the key had shown ahead of it tells nothing of the changes behind it. But for the
             deletes that tell their places: what lies before one of those is no new row.
+        stamped: whether some change may be known without a place.
     """
+    if stamped:
+        placed = with_latest(placed, before)
     # What a truncate shows says nothing of the log that its key's changes come from.
     here, era = comparable() & (F.col(m.OP) != m.WIPE), []
     if forgets:
@@ -121,8 +117,11 @@ def looks_for_copies(recorded: Recorded) -> bool:
     return recorded.partitions == 1
 
 
-def told_by_highest(recorded: Recorded) -> dict[str, Column]:
-    """REPLAYED and IN_DOUBT of a message, from the highest and the first change at its position alone."""
+def told_by_highest(recorded: Recorded, *, stamped: bool = False) -> dict[str, Column]:
+    """REPLAYED and IN_DOUBT of a message, from the highest and the first change at its position alone.
+
+    With `stamped`, of one that may be known without a place, by its time alone.
+    """
     mark, highest = _mark(), F.col(HIGHEST)
     is_known = F.col(m.SIGNATURE).isin(F.col(AT_HIGHEST)["signature"], F.col(_FIRST))
     again = (mark < highest) | ((mark == highest) & is_known)
@@ -131,16 +130,19 @@ def told_by_highest(recorded: Recorded) -> dict[str, Column]:
         unsure = unsure | (_may_go_on() & F.col("__cdc_current"))
     if looks_for_copies(recorded):
         unsure = unsure | F.coalesce(_is_ahead() & _is_other_piece(may_be_earlier=True), F.lit(False))
-    return _flags(comparable() & again, (comparable() & unsure) | _is_late_reading() | F.col(NO_LATER))
+    unsure = (comparable() & unsure) | _is_late_reading()
+    if stamped:
+        unsure = F.coalesce(unsure, F.lit(False)) | is_in_doubt()
+    return _flags(comparable() & again, unsure)
 
 
-def told_by_all() -> dict[str, Column]:
-    """The same, from all that the key has shown (`with_known`)."""
+def told_by_all(*, stamped: bool = False) -> dict[str, Column]:
+    """The same, from all that the key has shown (`with_known`, and with `stamped` `stamped.with_again`)."""
     is_known = F.col(_KNOWN)
     again = F.when(_is_level(), is_known).otherwise(F.col(m.POSITION) < _position_of_highest())
     again = again | F.col(_COPIED)
-    is_again = (comparable() & again) | ((_is_late_reading() | is_stamped()) & is_known)
-    return _flags(is_again, _is_late_reading())
+    again = F.coalesce((comparable() & again) | (_is_late_reading() & is_known), F.lit(False))
+    return _flags(again | F.col(AGAIN) if stamped else again, _is_late_reading())
 
 
 def is_known() -> Column:
@@ -157,7 +159,7 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
         order: the column that orders its messages.
         forgets: as in `with_highest`.
     """
-    counts = comparable() | (F.col(m.OP) == "r") | is_stamped()
+    counts = comparable() | (F.col(m.OP) == "r")
     same = Window.partitionBy(group, *EVENT, *([ERA] if forgets else [])).orderBy(order)
     # Whatever it shows now: the connector may have been set up otherwise since. But no later than it was: another
     # database, or one that was restored, may have made another change there.
@@ -168,9 +170,7 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
     seen = {_SEEN_HERE: was_here, _SEEN_ANYWHERE: _is_any(comparable(), anywhere)}
     is_known = _is_any(counts, same)
     if forgets:
-        # What is known without a place is so behind whatever has ended the row since.
-        of_any_row = _is_any(counts, Window.partitionBy(group, *EVENT).orderBy(order))
-        is_known = is_known | ((_is_before_end() | is_stamped()) & of_any_row)
+        is_known = is_known | (_is_before_end() & _is_any(counts, Window.partitionBy(group, *EVENT).orderBy(order)))
     return placed.withColumns({_KNOWN: is_known, **seen, _COPIED: F.lit(False)})
 
 

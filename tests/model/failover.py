@@ -175,7 +175,13 @@ def case_of(told: Sequence[Told], number: int, steps: int, *, moves: bool = Fals
     parts = [told[first:end] for first, end in itertools.pairwise(ends)]
     every = [{"messages": [_on_the_wire(one.message, moves=moves) for one in part]} for part in parts]
     shown = [{"rows": [{"id": key, **row} for (key,), row in part[-1].rows.items()]} for part in parts]
-    data = {"key": {"id": "int64"}, "columns": columns, "cut": 1, "messages": every[0]["messages"], "then": every[1:]}
+    data = {
+        "key": {"id": "int64"},
+        "columns": columns,
+        "cut": max(1, len(told) // 40),
+        "messages": every[0]["messages"],
+        "then": every[1:],
+    }
     return Case(f"failover_{number}", number, data, tuple(shown), None)
 
 

@@ -17,6 +17,7 @@ from cdc_materializer import merge
 from cdc_materializer.batch.earlier import History
 from cdc_materializer.changes import model as m
 from cdc_materializer.order import key_order
+from cdc_materializer.order.stamped import AGAIN
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ MUTANTS = {
         "order.resends", "moment", _instead(lambda position, _: position), 220
     ),
     "what tells no place is never sent again": Mutant(
-        "order.resends", "is_stamped", _instead(lambda: F.lit(False)), 762
+        "order.stamped", "with_again", _instead(lambda placed, *_: placed.withColumn(AGAIN, F.lit(False))), 762
     ),
     "no transaction has been read before": Mutant("order.epochs", "may_be_read", _instead(lambda _: F.lit(False)), 404),
     "whatever is behind was sent before": Mutant("order.resends", "new_in_key", _instead(lambda _: F.lit(False)), 444),

@@ -178,6 +178,11 @@ class Format:
         """Whether values of a type are known to change no row: heartbeats, transaction marks and the like."""
         return wire.name.startswith("io.debezium.") and is_other(wire)
 
+    def tells_events(self, writer: Writer) -> bool:
+        """Whether changes may tell no position, and all the same what tells them from others (`Said.source`)."""
+        del writer
+        return False
+
     def leaves_out(self, writer: Writer) -> bool:
         """Whether updates by a writer may tell only what they changed: all else is NULL in them and before."""
         del writer

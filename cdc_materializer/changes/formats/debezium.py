@@ -18,6 +18,7 @@ from cdc_materializer.changes.documents import (
     has_no_text,
     is_of_documents,
     plain_documents,
+    tells_clock,
     transaction_type,
 )
 from cdc_materializer.changes.envelope import OTHER_MESSAGES, is_other, row_of
@@ -104,6 +105,10 @@ class Debezium(Format):
             known = [f"{name} {_source_ddl(source.get(name), ddl)}" for name, ddl in told.items()]
             parts += [f"source struct<{', '.join(known)}>"] if known else []
         return ", ".join([*parts, *transaction])
+
+    def tells_events(self, writer: Writer) -> bool:
+        """Those of documents, by a clock."""
+        return tells_clock(writer.wire)
 
     def entries(self, body: Column, writer: Writer) -> Column | None:
         """Of documents of which a contract declares columns, the one that the message shows, parsed."""
