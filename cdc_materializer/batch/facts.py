@@ -129,9 +129,9 @@ def wants_history(
     late = epochs.is_in_what_was_read(recorded) | ((F.col(m.OP) == "r") & is_behind) | epochs.is_late_reading(recorded)
     late = late | epochs.is_in_time_read(recorded)
     past_matters = late | F.col(HELD)
-    # A tombstone may belong to a delete that was read earlier, and be a re-send with it. Where no position was ever
-    # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
-    if recorded.positions or not recorded.forgets:
+    # A tombstone may belong to a delete that was read earlier, and be a re-send with it. Where no position, or time of
+    # a stamped change, was ever read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
+    if recorded.positions or recorded.times or not recorded.forgets:
         past_matters = past_matters | F.col(fold.ORPHAN)
     if recorded.keys_move:
         # The rows of a connector's snapshot may have none. Which of what others have read is newer their keys' past

@@ -14,8 +14,9 @@ AGAIN = "__cdc_again"
 _LATEST = "__cdc_latest"
 #: Where the same message stands ahead of one.
 _PRIOR = "__cdc_prior"
-#: Where the last change of the key ahead of a message stands that is older than another one, or was applied once more.
-_STALE, _REOPENED = "__cdc_last_stale", "__cdc_last_reopened"
+#: Where the last change of the key ahead of a message stands that is older than another one, or that comes again behind
+#: such a one.
+_STALE, _MOVED = "__cdc_last_stale", "__cdc_last_moved"
 #: What makes two messages of a key the same, be they stamped or rows of a snapshot.
 _SAME = (m.POSITION, m.SIGNATURE, m.SOURCE_TIME)
 
@@ -61,10 +62,12 @@ def with_again(placed: DataFrame, group: str, order: str) -> DataFrame:
     found = placed.withColumn(_PRIOR, F.when(is_own, prior).when(is_reading, last(is_reading, same)))
     # In one millisecond there may be several, a transaction's above all.
     is_older = F.coalesce(F.col(m.SOURCE_TIME) < F.col(_LATEST), F.lit(False))
-    found = found.withColumn(_STALE, last(is_own & F.col(_PRIOR).isNull() & is_older))
-    reopened = F.coalesce(is_own & (F.col(_STALE) > F.col(_PRIOR)), F.lit(False))
-    found = found.withColumn(_REOPENED, last(reopened))
-    is_left = ~reopened & ~F.coalesce(F.col(_REOPENED) > F.col(_PRIOR), F.lit(False))
+    is_stale = is_own & F.col(_PRIOR).isNull() & is_older
+    found = found.withColumn(_STALE, last(is_stale))
+    # What comes again behind such a one may be applied: so it may be older than what came between it and its prior.
+    moves = is_stale | (is_own & F.col(_PRIOR).isNotNull() & F.col(_STALE).isNotNull())
+    found = found.withColumn(_MOVED, last(moves))
+    is_left = ~F.coalesce(F.col(_MOVED) > F.col(_PRIOR), F.lit(False))
     # A reading that comes again is one behind a later change of its key.
     is_told = F.when(is_own, F.col(_PRIOR).isNotNull()).when(is_reading, last(is_own) > F.col(_PRIOR))
     found = found.withColumn(AGAIN, F.coalesce(is_told & is_left, F.lit(False)))
