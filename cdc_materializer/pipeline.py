@@ -228,7 +228,7 @@ def reading_of(line: Line, stored: DataFrame, span: Span, retried: DataFrame | N
     if retried is not None:
         # What a batch that was not published held for its schema is in the span itself.
         retried = retried.where(batch.within(before, "partition", "offset"))
-        own = own.unionByName(batch.messages(retried, None, line.id_bytes, partitions))
+        own = own.unionByName(batch.messages(retried, None, line.id_bytes, partitions), allowMissingColumns=True)
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
     with planned_for(line.lake.spark, span.count if retried is None else None):
         lookup = line.lookup(mirror.schema if mirror is not None else None)

@@ -96,7 +96,7 @@ def filled_keys(
         if kind is None:
             return []
         ddl = reader.read(kind).ddl
-        fillers = _fillers(kind, reader)[: None if len(target.key) == 1 else 2]
+        fillers = _fillers(kind, reader)[: None if len(target.key) - len(known or ()) == 1 else 2]
         parts.append([fit(filler, ddl, target.types[name])[0].alias(name) for filler in fillers])
     return [m.key_json(F.struct(*key), target) for key in product(*parts)] if parts else []
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from cdc_materializer.batch import life, rows
+from cdc_materializer.changes import model as m
 from cdc_materializer.digests import BUCKETS, Digest, turned_over
 from cdc_materializer.errors import InvariantBroken, UsageError
 from cdc_materializer.fold.truncated import is_ended
@@ -98,7 +99,7 @@ def _removed(line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame 
     """The rows that a batch deletes, or deletes to write them anew; marks of deletes change no value."""
     target, soft = decided.decoders.plan.target, mirror.keeps_deleted
     keys = rows.published_keys(decided.states, target, soft=soft)
-    keys = keys if unseen is None or soft else keys.unionByName(unseen.select(*keys.columns)).distinct()
+    keys = keys if unseen is None or soft else keys.unionByName(unseen.select(*map(m.column, keys.columns))).distinct()
     found = line.lake.rows(mirror)
     if soft or not decided.truncates:
         gone = found.join(keys, list(target.key), "left_semi")

@@ -125,7 +125,9 @@ class Line:
         table, format_ = self.table, self.format
         key = tuple(table.key)
         if format_.rows_name_themselves and not key and self.contract is not None:
-            key = tuple(column.name for column in self.contract.columns if column.primary_key)
+            # The server's name, which a contract may declare as a part of the key, is in no row.
+            keys = [column.name for column in self.contract.columns if column.primary_key]
+            key = tuple(name for name in keys if name != table.shard)
         return Options(
             table.special_values,
             table.unavailable_value,

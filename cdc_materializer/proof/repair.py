@@ -54,7 +54,8 @@ def repair(line: Line, mirror: LakeTable, decided: DataFrame, expected: DataFram
     marker = replace(known, batch=_id_of(line, mirror), counts={"read": 0, "repaired": wrong}, ledger=kept)
     # Rules about rows judge none of them anew.
     marker = replace(marker, settles=None, warned=(), untried=_of_rows(line, known))
-    right = expected.join(F.broadcast(keys.drop(_KEY)), list(target.key), "left_semi").select(*expected.columns)
+    wrong_rows = expected.join(F.broadcast(keys.drop(_KEY)), list(target.key), "left_semi")
+    right = wrong_rows.select(*map(m.column, expected.columns))
     audited: list[Marker] = []
 
     def stage_and_audit(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.batch import batch, life, rows
 from cdc_materializer.batch.steps import Decided
+from cdc_materializer.changes import model as m
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import CommitConflict, UsageError
 from cdc_materializer.fold.truncated import is_ended
@@ -200,7 +201,10 @@ def _decide(line: Line, tables: Tables, topic: TopicState) -> tuple[Decided | No
         stored, waiting, retried = tail, ahead, None
     else:
         landed = plan_folding(line, tables.raw, tables.mirror)
-        stored = line.lake.rows(tables.raw).select(*tail.columns).unionByName(tail)
+        raw = line.lake.rows(tables.raw)
+        # That of an earlier version lacks some.
+        raw = raw.select(*[name for name in tail.columns if name in raw.columns])
+        stored = raw.unionByName(tail, allowMissingColumns=True)
         waiting = batch.whole(landed.start, Offsets({**landed.end, **ahead.end}), landed.topic)
         retried = find_retries(line, tables.raw, tables)
     if waiting.is_empty and retried is None:
@@ -224,7 +228,7 @@ def _together(line: Line, mirror: LakeTable | None, decided: Decided) -> DataFra
     for truncate in decided.truncates:
         kept = kept.where(~is_ended(truncate, origin))
     replaced = rows.published_keys(decided.states, target, soft=False)
-    return kept.join(replaced, list(target.key), "left_anti").select(*final.columns).unionByName(final)
+    return kept.join(replaced, list(target.key), "left_anti").select(*map(m.column, final.columns)).unionByName(final)
 
 
 def _as_live(found: DataFrame, *, soft: bool, routed: bool) -> DataFrame:

@@ -14,7 +14,8 @@ from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import CommitConflict
 from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.names import TableName, quote
-from cdc_materializer.proof.proof import verify_tables
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.query.fresh import read_fresh
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run.run import run_once
 from cdc_materializer.schema.schema import Column, TableSchema
@@ -197,6 +198,38 @@ def test_columns_of_any_name_are_mirrored(spark: "SparkSession", run: Run, names
     assert report.tables[0].error is None
     [row] = spark.table(f"lake.`{namespace}`.things").drop("__cdc").collect()
     assert row.asDict() == {"the `key`.": 1, **second, "a.b": "first 0"}
+
+
+def test_rows_with_columns_of_any_name_are_swept_repaired_and_told_fresh(
+    spark: "SparkSession", lake_config: Config, namespace: str
+) -> None:
+    """Where frames are put side by side, a name with a dot or a backtick is one name."""
+    key, folder, topic = "the `key`.", lake_config.root / f"names_{next(_numbers)}", TopicBuilder("shop.public.things")
+    types = {key: {"type": "int64", "optional": False}, "a.b": {"type": "string", "optional": True}}
+    path, mirror = lake_config.root / f"{folder.name}.yaml", f"{namespace}.things"
+    table = {"topic": topic.topic, "mirror": mirror, "ledger": True, "snapshot_sweep": True}
+    path.write_text(yaml.safe_dump({"name": "names", "source": {"files": folder.name}, "tables": [table]}), "utf-8")
+
+    def send(op: str, number: int, lsn: int, snapshot: str = "false") -> None:
+        envelope = debezium_envelope(op, None, {key: number, "a.b": f"{op} {lsn}"}, lsn=lsn, snapshot=snapshot)
+        value = debezium_json(envelope, connect_envelope_schema("t", types))
+        topic.add(debezium_json({key: number}, connect_key_schema("t", {key: types[key]})), value)
+        topic.write(folder)
+
+    for lsn, last in ((100, 2), (500, 3)):
+        send("r", 1, lsn, "first")
+        send("r", last, lsn, "last")
+        assert run_once(load_config(path), spark).tables[0].error is None
+    config = load_config(path)
+    told = f"SELECT `the ``key``.`, `a.b` FROM lake.{mirror} ORDER BY 1"
+    spark.sql(f"DELETE FROM lake.{mirror} WHERE `the ``key``.` = 1")
+    repaired = verify_tables(config, spark, VerifyOptions(repair=True)).tables[0]
+
+    assert (repaired.missing, repaired.error) == (1, None)
+    assert [tuple(row) for row in spark.sql(told).collect()] == [(1, "r 500"), (3, "r 500")]
+    send("u", 3, 600)
+    fresh = read_fresh(config, mirror, spark).rows
+    assert sorted((row[key], row["a.b"]) for row in fresh.collect()) == [(1, "r 500"), (3, "u 600")]
 
 
 @pytest.mark.parametrize(

@@ -192,3 +192,13 @@ def test_what_was_renamed_for_us_is_no_other_programs_doing(
 
     expected = loaded if not is_ours else replace(loaded, dropped={}, marker=replace(marker, ledger=None))
     assert found == expected
+
+
+def test_a_key_that_rows_tell_has_no_server_in_it(write_contract: "Write", monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contract may declare the column that `shard` adds; no message has it."""
+    monkeypatch.setattr(Line, "aliases", {})
+    declared = load_contract(write_contract("- {name: server, physicalType: text, primaryKey: true}"))
+    line = _ordered({"topic": "shop_*.public.orders", "shard": "server", "format": "canal"})
+
+    assert {column.name for column in declared.columns if column.primary_key} == {"server", "id"}
+    assert replace(line, stated=declared).options.key == ("id",)
