@@ -135,6 +135,10 @@ def history_of(
 
 def _found_of(log: _Log, wanted: DataFrame) -> tuple[_Log, _Found]:
     """The messages of some keys, and the log that they are from: one that doubts where a key may be made up."""
+    if not log.is_keyed:
+        # What decodes them is what decodes all messages, so that nothing has to be read to tell.
+        log = log.doubting(wanted, log.decoders)
+        return log, log.of(wanted)
     found = log.of(wanted)
     doubting = log.doubting(wanted, found.decoders)
     return (log, found) if doubting is log else (doubting, doubting.of(wanted))

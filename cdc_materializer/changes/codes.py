@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.identity import is_silent
+from cdc_materializer.changes.surplus_keys import SURPLUS
 from cdc_materializer.decode.framing import BLOCK, UNASKED, names_schema, of_one_kind
-from cdc_materializer.decode.refusals import MANY_SCHEMAS
+from cdc_materializer.decode.refusals import KEY_COLUMNS, MANY_SCHEMAS
 from cdc_materializer.errors import Code
 from cdc_materializer.schema.schema import TableSchema
 
@@ -87,7 +88,7 @@ def reason_of(writers: Writers, code: Column) -> Column:
     for reason, refused in names.items():
         is_it = of_one_kind(value).isin(*refused) | of_one_kind(key).isin(*refused)
         found = F.when(is_it, reason).otherwise(found)
-    found = F.when(code == str(Code.UNDECODABLE), found)
+    found = F.when(code == str(Code.UNDECODABLE), F.when(F.col(SURPLUS), KEY_COLUMNS).otherwise(found))
     if UNASKED not in writers.unknown:
         return found.otherwise(F.lit(None).cast("string"))
     is_left = [F.col(f"{side}_writer").startswith(BLOCK) & _is_unknown(side, writers) for side in ("value", "key")]

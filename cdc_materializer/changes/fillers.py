@@ -87,6 +87,7 @@ def filled_keys(
         known: the parts of the key that are no field of the record.
     """
     parts: list[list[Column]] = []
+    is_alone = len([name for name in target.key if name not in (known or {})]) == 1
     for name in target.key:
         if known is not None and name in known:
             parts.append([known[name].alias(name)])
@@ -96,7 +97,7 @@ def filled_keys(
         if kind is None:
             return []
         ddl = reader.read(kind).ddl
-        fillers = _fillers(kind, reader)[: None if len(target.key) - len(known or ()) == 1 else 2]
+        fillers = _fillers(kind, reader)[: None if is_alone else 2]
         parts.append([fit(filler, ddl, target.types[name])[0].alias(name) for filler in fillers])
     return [m.key_json(F.struct(*key), target) for key in product(*parts)] if parts else []
 

@@ -33,6 +33,7 @@ from cdc_materializer.changes.positions import (
 )
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.changes.signatures import image_hash, is_stamped, signature
+from cdc_materializer.changes.surplus_keys import SURPLUS, has_surplus
 from cdc_materializer.decode.json_floats import without_overflows
 from cdc_materializer.decode.json_numbers import with_numbers
 from cdc_materializer.decode.json_texts import TEXTS, with_texts
@@ -114,6 +115,7 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
         "key_writer",
         *home.asked(named),
         bare_text(options),
+        has_surplus(read, options),
         *_datums(read, options),
         *octets(),
         *(["value"] if any(is_named_later(at, one, options) for at, one in enumerate(read.changes)) else []),
@@ -122,7 +124,7 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
         datums = look(datums, _by_column(read))
     datums = datums.drop(*OCTETS.values())
     parts = with_names(parts_of(datums, read, options), read, options)
-    kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer", *home.ASKED, BARE)
+    kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer", *home.ASKED, BARE, SURPLUS)
     columns, source = _images(read, target, options)
     images = parts.select(*kept, *columns)
     format_ = options.format
@@ -307,6 +309,8 @@ def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) 
     body, corrupt = writer.body(datum), writer.is_corrupt(datum)
     key = typed(body, writer.wire, target.key, reader, target, options)
     beyond = is_beyond(body, writer.wire, target.key, reader, target)
+    if writer.is_plain:
+        corrupt = corrupt | F.col(SURPLUS)
     if writer.leaves_texts:
         no_text = any_of([has_no_text(body[name], reader.read(kind).wire) for name, kind in writer.wire.fields])
         corrupt = corrupt if no_text is None else corrupt | no_text

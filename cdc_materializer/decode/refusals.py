@@ -22,6 +22,7 @@ EXT_JSON = "ext-json"
 WITH_SCHEMA = "with-schema"
 BEFORE_IMAGE = "before-image"
 CELLS = "cells"
+KEY_COLUMNS = "key-columns"
 #: Held as SCHEMA_UNKNOWN, for a while.
 MANY_SCHEMAS = "many-schemas"
 
@@ -54,6 +55,11 @@ REFUSALS: Mapping[str, Refusal] = {
         "Each column of the message is a record that says whether it was set, as the connectors of Cassandra and "
         "YugabyteDB write it, which is not read.",
         "For YugabyteDB set the connector's transform `YBExtractNewRecordState`; Cassandra's changes cannot be read.",
+    ),
+    KEY_COLUMNS: Refusal(
+        "The message's Kafka key, JSON without a schema, has columns beside those that the mirror's rows are known by.",
+        "If the mirror's key identifies a row all the same, name it in the table's `key`, then "
+        "`cdcm replay … --publish`; else mirror under another `mirror` name, with all columns of the key in `key`.",
     ),
     MANY_SCHEMAS: Refusal(
         "The message brings its schema along, and its batch had more schemas than are read at a time.",

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import merge
 from cdc_materializer.batch.earlier import History
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.surplus_keys import SURPLUS
 from cdc_materializer.order import key_order
 from cdc_materializer.order.stamped import AGAIN
 
@@ -185,7 +186,15 @@ MUTANTS = {
         _instead(lambda states, _held, name, _among: states.withColumn(name, F.lit(False))),
         676,
     ),
-    "before is the identity": Mutant("changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130),
+    "before is the identity": Mutant(
+        "changes.messages", "_configured", _instead(lambda target, _options: tuple(target.key)), 70
+    ),
+    "what fills before is a key that changed": Mutant(
+        "changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130
+    ),
+    "what else a key without a schema has is passed over": Mutant(
+        "changes.messages", "has_surplus", _instead(lambda *_: F.lit(False).alias(SURPLUS)), 769
+    ),
 }
 
 
