@@ -101,7 +101,7 @@ def within(span: Span, partition: str, offset: str) -> Column:
 
 #: What a batch's own messages tell of the source, whatever they are folded with.
 _KEPT_FACTS = (
-    *("positions", "times", "readings", "deleted_at", "held", "logs", "gtids", "epochs"),
+    *("positions", "times", "stamps", "readings", "deleted_at", "held", "logs", "gtids", "epochs"),
     *("table", "routed", "home", "paired", "unpaired"),
 )
 

@@ -9,13 +9,15 @@ from typing import TypeVar
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from cdc_materializer.batch import logs
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import is_plain_open
-from cdc_materializer.changes.positions import FILE_LOG, file_name, is_of_one
+from cdc_materializer.changes.positions import FILE_LOG, is_of_one
+from cdc_materializer.changes.signatures import is_stamped
 from cdc_materializer.fold import base, fold
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT
 from cdc_materializer.fold.swept import WIPED
-from cdc_materializer.marker.gtids import NEAR, GtidSets, Runs, joined
+from cdc_materializer.marker.gtids import NEAR, GtidSets
 from cdc_materializer.marker.reach import PAIR
 from cdc_materializer.marker.sweeps import Sweep
 from cdc_materializer.marker.unpaired import UNPAIRED_MAX, Unpaired, newest
@@ -36,6 +38,7 @@ class Facts:
         positions: the highest streaming position of each partition.
         times: when the source made the latest change of each, but those behind what was read before (`is_behind`), in
             microseconds since 1970.
+        stamps: the highest stamp of each (`Recorded.stamps`).
         readings: how far rows of snapshots reach in each partition, where there are several.
         deleted_at: when the last delete without its place was written in each, likewise; where others have places,
             the last change without one.
@@ -65,6 +68,7 @@ class Facts:
 
     positions: Mapping[int, str] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
+    stamps: Mapping[int, str] = field(default_factory=dict)
     readings: Mapping[int, str] = field(default_factory=dict)
     deleted_at: Mapping[int, int] = field(default_factory=dict)
     truncates: tuple[Truncate, ...] = ()
@@ -212,8 +216,8 @@ def facts_of(
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
             *_latest(recorded, is_own, F.struct(micros, ahead)),
-            *_of_logs(is_latest & F.col(m.LOG).isNotNull()),
-            *_numbered(is_own),
+            *logs.of_logs(is_latest & F.col(m.LOG).isNotNull()),
+            *logs.numbered(is_own),
             *_without_positions(recorded),
             F.count_if(CONTINUED).alias("continued"),
             F.collect_list(F.when((F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT), truncates.fields())).alias("truncates"),
@@ -237,12 +241,13 @@ def facts_of(
     return Facts(
         positions={partition: at["position"] for partition, at in highest.items()},
         times=_times(rows, highest),
+        stamps=_stamps(rows, recorded),
         readings=highest_of((row[m.PARTITION], row["reading"]) for row in rows),
         deleted_at=_deleted_at(rows, is_placed=bool(highest or recorded.positions or recorded.readings)),
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
         logs={row[m.LOG]: row["number"] for row in numbered},
-        files=_files([row for row in numbered if row[m.LOG].startswith(FILE_LOG)]),
-        gtids=_gtids(rows, placed),
+        files=logs.files_of([row for row in numbered if row[m.LOG].startswith(FILE_LOG)]),
+        gtids=logs.gtids_of(rows, placed),
         epochs=recorded.epochs,
         unpaired=recorded.unpaired,
         **{name: sum(row[name] for row in rows) for name in _COUNTED},
@@ -294,8 +299,9 @@ def _latest(recorded: Recorded, is_own: Column, told: Column) -> list[Column]:
     more than the tolerance. Of those that tell no position each counts that is known when it comes again.
     """
     is_new = F.col(m.POSITION).isNotNull() & epochs.micros().isNotNull() & ~epochs.is_behind(recorded)
-    stamped = F.when(is_own & F.col(m.STAMPED), told["micros"])
-    return [F.max(F.when(is_own & is_new, told)).alias("latest"), F.max(stamped).alias("stamped")]
+    stamped = F.when(is_own & is_stamped(F.col(m.STAMP)), told["micros"])
+    latest, stamp = F.when(is_own & is_new, told), F.when(F.col(CURRENT), F.col(m.STAMP))
+    return [F.max(latest).alias("latest"), F.max(stamped).alias("stamped"), F.max(stamp).alias("stamp")]
 
 
 def _times(rows: Sequence[Row], highest: Mapping[int, Row]) -> dict[int, int]:
@@ -310,6 +316,16 @@ def _times(rows: Sequence[Row], highest: Mapping[int, Row]) -> dict[int, int]:
         for partition, at in latest.items()
     }
     return highest_of([*found.items(), *((row[m.PARTITION], row["stamped"]) for row in rows)])
+
+
+def _stamps(rows: Sequence[Row], recorded: Recorded) -> dict[int, str]:
+    """The highest stamp of each partition; of one that has none, and of which earlier messages told none either, that.
+
+    What a version has read that kept no stamps may have had any.
+    """
+    found = highest_of((row[m.PARTITION], row["stamp"]) for row in rows)
+    is_followed = {p for p in found if p in recorded.stamps or not recorded.offsets.get(p)}
+    return {p: stamp for p, stamp in found.items() if stamp != m.NOT_LOGGED or p in is_followed}
 
 
 def _without_positions(recorded: Recorded) -> list[Column]:
@@ -336,48 +352,6 @@ def highest_of(found: Iterable[tuple[int, Mark | None]]) -> dict[int, Mark]:
         if at is not None:
             highest[partition] = max(at, highest.get(partition, at))
     return highest
-
-
-def _of_logs(is_latest: Column) -> list[Column]:
-    """The number of a log's last transaction, and its first message."""
-    begun = F.struct(F.col(m.TIME), F.col(m.OFFSET))
-    last = F.max(F.when(is_latest, F.coalesce(m.LOG_NUMBER, F.lit(0))))
-    return [last.alias("number"), F.min(F.when(is_latest, begun)).alias("begun")]
-
-
-def _numbered(is_own: Column) -> list[Column]:
-    """The ends of the numbers that messages have in a log, and the first place of one that has a number."""
-    number = F.when(is_own, F.col(m.LOG_NUMBER))
-    first = F.min(F.when(number.isNotNull(), F.col(m.POSITION)))
-    return [F.min(number).alias("first_number"), F.max(number).alias("last_number"), first.alias("first_place")]
-
-
-def _gtids(rows: Sequence[Row], placed: Sequence[Row]) -> GtidSets:
-    """The numbered transactions of a batch, and those of its highest positions, which are the last of their kind.
-
-    But where they are of several files: what is last then may be what another server has sent again. Each member of a
-    group of servers takes numbers from blocks of its own; nobody has read what lies between.
-    """
-    sets: dict[str, dict[int, Runs]] = {}
-    for row in rows:
-        if row[m.LOG] is not None and row["first_number"] is not None:
-            known, run = sets.setdefault(row[m.LOG], {}), (row["first_number"], row["last_number"])
-            known[row[m.PARTITION]] = joined((*known.get(row[m.PARTITION], ()), run))
-    files: dict[int, set[str]] = {}
-    for row in rows:
-        if row["first_place"] is not None:
-            files.setdefault(row[m.PARTITION], set()).add(file_name(row["first_place"]))
-    last = {}
-    for row in placed:
-        partition, at = row[m.PARTITION], row["highest"]
-        if at["number"] is not None and files[partition] == {file_name(at["position"])}:
-            last[partition] = (row[m.LOG], at["number"])
-    return GtidSets(sets, last)
-
-
-def _files(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The series of files that changes are of, as they began."""
-    return tuple(dict.fromkeys(row[m.LOG] for row in sorted(rows, key=lambda row: tuple(row["begun"]))))
 
 
 def _ends(name: str, value: Column) -> list[Column]:

@@ -170,7 +170,7 @@ def with_endings(
         *[F.array().cast(NO_NAMES).alias(name) for name in (m.ABSENT, m.UNAVAILABLE)],
         F.array().cast(PROBLEMS_TYPE).alias(m.PROBLEMS),
         F.lit(0).cast("bigint").alias(m.SIGNATURE),
-        *[F.lit(False).alias(name) for name in (CURRENT, HELD, m.NAMELESS, m.STAMPED)],
+        *[F.lit(False).alias(name) for name in (CURRENT, HELD, m.NAMELESS)],
     )
     if live is not None and own_truncates:
         wipes = _with_there(wipes, live, target)

@@ -33,7 +33,7 @@ def reached(
         truncate: the table's setting.
     """
     alone = marker.alone if marker is not None else 0
-    highest = ("positions", "times", "readings", "deleted_at")
+    highest = ("positions", "times", "stamps", "readings", "deleted_at")
     known = {name: getattr(marker, name) if marker is not None else {} for name in highest}
     return {
         **{name: highest_of(chain(known[name].items(), getattr(facts, name).items())) for name in highest},

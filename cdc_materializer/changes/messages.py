@@ -32,7 +32,7 @@ from cdc_materializer.changes.positions import (
     with_parts,
 )
 from cdc_materializer.changes.readable import as_told
-from cdc_materializer.changes.signatures import image_hash, is_stamped, signature
+from cdc_materializer.changes.signatures import image_hash, signature, stamp
 from cdc_materializer.changes.surplus_keys import SURPLUS, has_surplus
 from cdc_materializer.decode.json_floats import without_overflows
 from cdc_materializer.decode.json_numbers import with_numbers
@@ -333,7 +333,8 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
     code = F.when(~F.coalesce(ignored, F.lit(False)), code_of(writers, target, op, has_key, nameless, options))
     is_logged = F.coalesce(source["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
     streaming = F.coalesce(is_logged, F.lit(False))
-    stamped = is_stamped(source, streaming)
+    source_time = _source_time(source)
+    stamped = stamp(source, source_time, streaming)
     row = {column.name: shown["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
     nothing = F.array().cast("array<string>")
@@ -350,7 +351,7 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
         log_number.alias(m.LOG_NUMBER),
         streaming.alias(m.STREAMING),
         (snapshot_place(source) if options.snapshots else F.lit(None).cast("string")).alias(m.SNAPSHOT),
-        _source_time(source).alias(m.SOURCE_TIME),
+        source_time.alias(m.SOURCE_TIME),
         source_table(source).alias(m.SOURCE_TABLE),
         F.coalesce(shown["absent"], nothing).alias(m.ABSENT),
         F.coalesce(shown["unavailable"], nothing).alias(m.UNAVAILABLE),
@@ -359,7 +360,7 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
         reason_of(writers, code).alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
         signature(op, target, source, stamped, options).alias(m.SIGNATURE),
-        stamped.alias(m.STAMPED),
+        stamped.alias(m.STAMP),
         (value["transaction"] if options.transactions else F.lit(None).cast(m.TRANSACTION_TYPE)).alias(m.TRANSACTION),
         value["patch"].alias(m.PATCH),
         home.home(text, [one for one in writers.keys if _tells_all(one, target, options)]).alias(m.HOME),

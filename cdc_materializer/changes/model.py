@@ -62,9 +62,12 @@ REASON = "__cdc_reason"
 NAMELESS = "__cdc_nameless"
 #: Hash of operation and image: equal for the same event sent twice.
 SIGNATURE = "__cdc_signature"
-#: Whether a change of the log, which tells no position, is all the same known when it comes again: by SIGNATURE, which
-#: then has what tells it from all others of its key in it (`signatures`).
-STAMPED = "__cdc_stamped"
+#: Of a change of the log which tells no position, and is all the same known when it comes again: when it was made, as
+#: text that sorts. SIGNATURE then has what tells it from all others of its key in it (`signatures`). NOT_LOGGED for
+#: rows of a snapshot of such a source; NULL for all others.
+STAMP = "__cdc_stamp"
+#: Sorts ahead of all stamps.
+NOT_LOGGED = "-"
 #: The source's transaction, where the envelope tells and the table keeps it (§1.4); else NULL.
 TRANSACTION = "__cdc_transaction"
 TRANSACTION_FIELDS = {"id": "string", "total_order": "bigint", "data_collection_order": "bigint"}
@@ -80,7 +83,7 @@ HOME = "__cdc_home"
 
 META = (
     TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT,
-    SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, REASON, NAMELESS, SIGNATURE, STAMPED,
+    SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, REASON, NAMELESS, SIGNATURE, STAMP,
     TRANSACTION, PATCH, HOME,
 )  # fmt: skip
 

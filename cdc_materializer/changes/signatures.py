@@ -21,13 +21,31 @@ from cdc_materializer.schema.types import decimal_of
 _PLAIN = frozenset(
     {"boolean", "tinyint", "smallint", "int", "bigint", "string", "binary", "date", "timestamp", "timestamp_ntz"}
 )
+#: Of the microseconds since 1970, and of a count of 32 bits.
+_MICROS_DIGITS, _COUNT_DIGITS = 17, 10
 
 
-def is_stamped(source: Source, streaming: Column) -> Column:
-    """m.STAMPED of a change; `streaming` as m.STREAMING."""
+def stamp(source: Source, time: Column, streaming: Column) -> Column:
+    """m.STAMP of a change: the time, and what counts the changes of a second of the oplog.
+
+    What comes again has the same one, so that one which is above all that were read is new.
+
+    Args:
+        source: where the change is from.
+        time: as m.SOURCE_TIME.
+        streaming: as m.STREAMING.
+    """
     if "event" not in source.fields:
-        return F.lit(False)
-    return F.coalesce(streaming & source["event"].isNotNull() & position(source).isNull(), F.lit(False))
+        return F.lit(None).cast("string")
+    parts = ((F.unix_micros(time), _MICROS_DIGITS), (source["ord"], _COUNT_DIGITS))
+    told = [F.lpad(F.coalesce(part.cast("string"), F.lit("")), digits, "0") for part, digits in parts]
+    is_unplaced = source["event"].isNotNull() & position(source).isNull()
+    return F.when(is_unplaced, F.when(streaming, F.concat(*told)).otherwise(m.NOT_LOGGED))
+
+
+def is_stamped(stamp: Column) -> Column:
+    """Whether m.STAMP is that of a change of the log."""
+    return F.coalesce(stamp != m.NOT_LOGGED, F.lit(False))
 
 
 def signature(op: Column, target: TableSchema, source: Source, stamped: Column, options: Options) -> Column:
@@ -39,14 +57,18 @@ def signature(op: Column, target: TableSchema, source: Source, stamped: Column, 
         op: the operation.
         target: the columns of the image (`image.image`).
         source: where the change is from.
-        stamped: m.STAMPED.
+        stamped: m.STAMP.
         options: of the table.
     """
     value, asks = F.col("value"), options.transactions or options.exact
     count = value["transaction"]["total_order"] if asks else F.lit(None).cast("bigint")
     numbers = [F.when(numbers_count(source), count)] if asks else []
     found = F.xxhash64(op, *_parts(F.col("image"), target), value["patch"], value["was"], *numbers)
-    return found if "event" not in source.fields else F.when(stamped, _of_stamped(source, op, count)).otherwise(found)
+    return (
+        found
+        if "event" not in source.fields
+        else F.when(is_stamped(stamped), _of_stamped(source, op, count)).otherwise(found)
+    )
 
 
 def _of_stamped(source: Source, op: Column, count: Column) -> Column:

@@ -81,7 +81,7 @@ class Partial:
     Attributes:
         absent: columns that some writer of the batch does not have.
         unavailable: columns whose wire type has a placeholder for unknown values.
-        stamped: whether a change may have no position and be known all the same (m.STAMPED).
+        stamped: whether a change may have no position and be known all the same (m.STAMP).
     """
 
     absent: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ def _guard(
 
 def _of_delete(*, stamped: bool) -> tuple[str, ...]:
     """What a tombstone has of the delete that it follows."""
-    return (*key_order.OF_DELETE, *((m.STAMPED,) if stamped else ()))
+    return (*key_order.OF_DELETE, *((m.STAMP,) if stamped else ()))
 
 
 def is_truncated(recorded: Recorded) -> Column:

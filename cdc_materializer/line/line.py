@@ -216,7 +216,7 @@ class Line:
             )
         # A marker that has read something and says nothing of it comes from before there were several partitions.
         home = marker.home if marker.home is not None or marker.source_snapshot is None else MOVES
-        positions = ("offsets", "positions", "times", "readings", "deleted_at", "epochs", "logs", "gtids")
+        positions = ("offsets", "positions", "times", "stamps", "readings", "deleted_at", "epochs", "logs", "gtids")
         told = (*positions, "truncated", "truncates", "passing", "alone")
         return Recorded(
             **{name: getattr(marker, name) for name in told},

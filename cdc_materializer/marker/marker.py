@@ -66,6 +66,7 @@ class Marker:
         contract: fingerprint of the contract that judged the batch.
         counts: messages by what became of them.
         times: when the source made the latest of the changes up to there, in microseconds since 1970.
+        stamps: `Recorded.stamps` after the batch.
         readings: how far the rows of snapshots reach that each partition has shown (`reach.reach_of`), where there are
             several.
         deleted_at: `Recorded.deleted_at` after the batch.
@@ -116,6 +117,7 @@ class Marker:
     contract: str | None
     counts: Mapping[str, int]
     times: Mapping[int, int] = field(default_factory=dict)
+    stamps: Mapping[int, str] = field(default_factory=dict)
     readings: Mapping[int, str] = field(default_factory=dict)
     deleted_at: Mapping[int, int] = field(default_factory=dict)
     truncated: tuple[str, ...] = ()
@@ -151,7 +153,7 @@ class Marker:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
         fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, gtids=GtidSets(), home=None)
-        fresh = replace(fresh, readings={}, deleted_at={}, passing=())
+        fresh = replace(fresh, readings={}, deleted_at={}, passing=(), stamps={})
         fresh = replace(fresh, snapshots=None, source_table=None, ledger=None, settles=None, warned=(), swapped=None)
         return replace(fresh, untried=(), held_table=None, unpaired=())
 
@@ -210,6 +212,7 @@ class Marker:
             "offsets": self.offsets.to_json(),
             "positions": write(self.positions),
             "times": write(self.times),
+            "stamps": write(self.stamps) if self.stamps else None,
             "readings": write(self.readings) if self.readings else None,
             "deleted-at": write(self.deleted_at) if self.deleted_at else None,
             "truncated": _told_positions(self.truncated) or None,
@@ -267,6 +270,7 @@ class Marker:
             offsets=Offsets.from_json(_text(summary, "offsets")),
             positions=read_partitions(_text(summary, "positions"), as_text),
             times=read_partitions(_text(summary, "times"), as_microseconds),
+            stamps=read_partitions(summary.get(MARKER_PREFIX + "stamps", "{}"), as_text),
             readings=read_partitions(summary.get(MARKER_PREFIX + "readings", "{}"), as_text),
             deleted_at=read_partitions(summary.get(MARKER_PREFIX + "deleted-at", "{}"), as_offset),
             source_snapshot=snapshot,

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.positions import FILE_LOG
 from cdc_materializer.changes.shards import SERVER
+from cdc_materializer.changes.signatures import is_stamped
 from cdc_materializer.lanes import WIDTH, topic_of
 from cdc_materializer.marker.gtids import GtidSets
 from cdc_materializer.marker.unpaired import Unpaired
@@ -43,6 +44,8 @@ class Recorded:
         positions: the highest streaming position of each partition.
         times: when the source made the latest of the changes up to there, in microseconds since 1970. It need not be
             the highest: Oracle tells when a transaction made a change, and not when it was committed.
+        stamps: the highest m.STAMP of what was read of each partition from its beginning on, or from its first change
+            on that tells one.
         tolerance: how many microseconds later than that a change at an earlier position may have been made.
         offsets: up to where each partition was read.
         truncated: the highest position of a truncate that was applied, of each server: other partitions can be behind
@@ -73,6 +76,7 @@ class Recorded:
 
     positions: Mapping[int, str] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
+    stamps: Mapping[int, str] = field(default_factory=dict)
     tolerance: int = 3_600_000_000
     offsets: Mapping[int, int] = field(default_factory=dict)
     truncated: tuple[str, ...] = ()
@@ -283,15 +287,17 @@ def highest_position(recorded: Recorded) -> Column:
 
 
 def is_in_time_read(recorded: Recorded) -> Column:
-    """Whether a change that is known when it comes again (m.STAMPED) may have been read, going by its time.
+    """Whether a change that is known when it comes again (m.STAMP) may have been read, going by its time.
 
-    So may a row of a snapshot of such a source. A marker of a version that did not know of them tells no times.
+    So may a row of a snapshot of such a source. A marker of a version that did not know of them tells no stamps.
     """
-    is_told = F.col(m.STAMPED) & (F.col(m.OP) != m.TOMBSTONE)
-    if recorded.times and not recorded.positions:
-        is_told = is_told | (F.col(m.OP) == "r")
+    was_read = F.lit(any(recorded.offsets.values()))
+    is_late = F.coalesce(F.col(m.STAMP) <= _where_its_key_was(recorded.stamps, recorded), was_read)
+    found = is_stamped(F.col(m.STAMP)) & (F.col(m.OP) != m.TOMBSTONE) & is_late
+    if not recorded.times or recorded.positions:
+        return found
     latest = _where_its_key_was(recorded.times, recorded, "bigint")
-    return is_told & F.coalesce(micros() <= latest, F.lit(any(recorded.offsets.values())))
+    return found | ((F.col(m.OP) == "r") & F.coalesce(micros() <= latest, was_read))
 
 
 def _where_its_key_was(found: Mapping[int, str] | Mapping[int, int], recorded: Recorded, ddl: str = "string") -> Column:

@@ -1,4 +1,4 @@
-"""Which changes without a position were sent before: the same stands ahead in their key (m.STAMPED, ADR 20)."""
+"""Which changes without a position were sent before: the same stands ahead in their key (m.STAMP, ADR 20)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes import signatures
 
 #: Whether a message was sent before.
 AGAIN = "__cdc_again"
@@ -24,7 +25,7 @@ _SAME = (m.POSITION, m.SIGNATURE, m.SOURCE_TIME)
 @built_once
 def is_stamped() -> Column:
     """Whether a change tells no place, and is known when it comes again all the same; or is the tombstone of such."""
-    return F.coalesce(F.col(m.STAMPED) & F.col(m.OP).isNotNull(), F.lit(False))
+    return signatures.is_stamped(F.col(m.STAMP)) & F.col(m.OP).isNotNull()
 
 
 def with_latest(placed: DataFrame, before: WindowSpec) -> DataFrame:

@@ -30,8 +30,8 @@ def key_of(current: TableSchema | None, writers: Sequence[TableSchema], names: S
         if set(key) != set(keys[0]):
             what = f"The rows' key was ({', '.join(keys[0])}) and is ({', '.join(key)}) in later messages."
             do = (
-                "Rows cannot change their identity in place. If the former key identifies a row all the same, name it in"
-                " the table's `key`; else mirror under another `mirror` name, with the later key's columns in `key`."
+                "Rows cannot change their identity in place. If the former key identifies a row all the same, name it"
+                " in the table's `key`; else mirror under another `mirror` name, with the later key's columns in `key`."
             )
             twins = {name: known for name in key for known in keys[0] if name != known and same_name(name, known)}
             raise SchemaRefused(what, f"{_told(twins)} {do}" if twins else do)

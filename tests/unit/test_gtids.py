@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
-from cdc_materializer.batch.facts import Facts, _gtids
+from cdc_materializer.batch.facts import Facts
+from cdc_materializer.batch.logs import gtids_of
 from cdc_materializer.batch.markers import LOGS_MAX, reached
 from cdc_materializer.errors import BatchBlocked, InvariantBroken
 from cdc_materializer.marker.gtids import _RUNS_MAX, NEAR, GtidSets
@@ -123,7 +124,7 @@ def test_a_batch_has_no_numbers_between_two_blocks() -> None:
         for (first, last), place in zip(numbers, places, strict=True)
     ]
 
-    assert _gtids(rows, []).sets == {log: {0: numbers}}
+    assert gtids_of(rows, []).sets == {log: {0: numbers}}
 
 
 def test_more_epochs_than_sort_are_refused() -> None:

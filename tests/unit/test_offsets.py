@@ -36,6 +36,7 @@ _markers = st.builds(
     offsets=_offsets,
     positions=st.dictionaries(_partitions, st.text(), max_size=4),
     times=st.dictionaries(_partitions, st.integers(), max_size=4),
+    stamps=st.dictionaries(_partitions, st.text(), max_size=4),
     source_snapshot=st.none() | st.integers(0, 2**63 - 1),
     contract=st.none() | _names,
     counts=st.dictionaries(_names, st.integers(0, 2**40), max_size=4),
