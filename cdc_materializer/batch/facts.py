@@ -208,15 +208,13 @@ def facts_of(
     micros, ahead = epochs.micros().alias("micros"), (-F.col(m.OFFSET)).alias("ahead")
     place = F.struct(F.col(m.POSITION).alias("position"), ahead, F.col(m.LOG_NUMBER).alias("number"), micros)
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
-    # What an epoch that is over has shown says nothing of the logs of this one.
-    is_latest = is_own & (F.col(m.EPOCH) == current_epoch(recorded))
     says_something = F.col(m.OP).isNotNull() | F.col(m.CODE).isNotNull()
     rows = (
         states.groupBy(m.PARTITION, m.LOG, (F.col(m.LOG_NUMBER) / NEAR).cast("bigint"))
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
             *_latest(recorded, is_own, F.struct(micros, ahead)),
-            *logs.of_logs(is_latest & F.col(m.LOG).isNotNull()),
+            *logs.of_logs(is_own & (F.col(m.EPOCH) == current_epoch(recorded))),
             *logs.numbered(is_own),
             *_without_positions(recorded),
             F.count_if(CONTINUED).alias("continued"),

@@ -16,7 +16,12 @@ from cdc_materializer.marker.gtids import GtidSets, Runs, joined
 
 
 def of_logs(is_latest: Column) -> list[Column]:
-    """The number of a log's last transaction, and its first message."""
+    """The number of a log's last transaction, and its first message.
+
+    Args:
+        is_latest: whether a change is of the epoch that goes on: what one that is over has shown says nothing of it.
+    """
+    is_latest = is_latest & F.col(m.LOG).isNotNull()
     begun = F.struct(F.col(m.TIME), F.col(m.OFFSET))
     last = F.max(F.when(is_latest, F.coalesce(m.LOG_NUMBER, F.lit(0))))
     return [last.alias("number"), F.min(F.when(is_latest, begun)).alias("begun")]
