@@ -319,11 +319,12 @@ def _times(rows: Sequence[Row], highest: Mapping[int, Row]) -> dict[int, int]:
 def _stamps(rows: Sequence[Row], recorded: Recorded) -> dict[int, str]:
     """The highest stamp of each partition; of one that has none, and of which earlier messages told none either, that.
 
-    What a version has read that kept no stamps may have had any.
+    What a version has read that kept no stamps may have had any, as far as its times go.
     """
     found = highest_of((row[m.PARTITION], row["stamp"]) for row in rows)
     is_followed = {p for p in found if p in recorded.stamps or not recorded.offsets.get(p)}
-    return {p: stamp for p, stamp in found.items() if stamp != m.NOT_LOGGED or p in is_followed}
+    told = {p: stamp for p, stamp in found.items() if stamp != m.NOT_LOGGED or p in is_followed}
+    return {p: max(stamp, recorded.all_stamps.get(p, stamp)) for p, stamp in told.items()}
 
 
 def _without_positions(recorded: Recorded) -> list[Column]:

@@ -88,7 +88,8 @@ def reason_of(writers: Writers, code: Column) -> Column:
     for reason, refused in names.items():
         is_it = of_one_kind(value).isin(*refused) | of_one_kind(key).isin(*refused)
         found = F.when(is_it, reason).otherwise(found)
-    found = F.when(code == str(Code.UNDECODABLE), F.when(F.col(SURPLUS), KEY_COLUMNS).otherwise(found))
+    is_surplus = F.col(SURPLUS) & ~F.coalesce(F.col("value")["corrupt"], F.lit(False))
+    found = F.when(code == str(Code.UNDECODABLE), F.coalesce(found, F.when(is_surplus, KEY_COLUMNS)))
     if UNASKED not in writers.unknown:
         return found.otherwise(F.lit(None).cast("string"))
     is_left = [F.col(f"{side}_writer").startswith(BLOCK) & _is_unknown(side, writers) for side in ("value", "key")]

@@ -39,8 +39,14 @@ def stamp(source: Source, time: Column, streaming: Column) -> Column:
         return F.lit(None).cast("string")
     parts = ((F.unix_micros(time), _MICROS_DIGITS), (source["ord"], _COUNT_DIGITS))
     told = [F.lpad(F.coalesce(part.cast("string"), F.lit("")), digits, "0") for part, digits in parts]
-    is_unplaced = source["event"].isNotNull() & position(source).isNull()
-    return F.when(is_unplaced, F.when(streaming, F.concat(*told)).otherwise(m.NOT_LOGGED))
+    # Rows of snapshots tell no clock, and so a place.
+    is_told, is_unplaced = source["event"].isNotNull(), position(source).isNull()
+    return F.when(is_told & ~streaming, m.NOT_LOGGED).when(is_told & is_unplaced, F.concat(*told))
+
+
+def at_most(micros: int) -> str:
+    """The highest stamp of changes that were made no later than this, in microseconds since 1970."""
+    return f"{micros:0{_MICROS_DIGITS}}" + "9" * _COUNT_DIGITS
 
 
 def is_stamped(stamp: Column) -> Column:

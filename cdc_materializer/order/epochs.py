@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.positions import FILE_LOG
 from cdc_materializer.changes.shards import SERVER
-from cdc_materializer.changes.signatures import is_stamped
+from cdc_materializer.changes.signatures import at_most, is_stamped
 from cdc_materializer.lanes import WIDTH, topic_of
 from cdc_materializer.marker.gtids import GtidSets
 from cdc_materializer.marker.unpaired import Unpaired
@@ -100,6 +100,11 @@ class Recorded:
     home: str | None = MOVES
     mends: bool = False
     unpaired: tuple[Unpaired, ...] = ()
+
+    @property
+    def all_stamps(self) -> Mapping[int, str]:
+        """The stamps; of partitions that a version has read which kept none, the highest that its times leave open."""
+        return {partition: at_most(micros) for partition, micros in self.times.items()} | {**self.stamps}
 
     def is_alone(self, partition: int, offset: int) -> bool:
         """Whether a message is of the time when the topic had one partition, or has one now."""
@@ -291,8 +296,9 @@ def is_in_time_read(recorded: Recorded) -> Column:
 
     So may a row of a snapshot of such a source. A marker of a version that did not know of them tells no stamps.
     """
-    was_read = F.lit(any(recorded.offsets.values()))
-    is_late = F.coalesce(F.col(m.STAMP) <= _where_its_key_was(recorded.stamps, recorded), was_read)
+    read = [partition for partition, offset in recorded.offsets.items() if offset]
+    was_read = F.col(m.PARTITION).isin(read) if recorded.keys_stay else F.lit(bool(read))
+    is_late = F.coalesce(F.col(m.STAMP) <= _where_its_key_was(recorded.all_stamps, recorded), was_read)
     found = is_stamped(F.col(m.STAMP)) & (F.col(m.OP) != m.TOMBSTONE) & is_late
     if not recorded.times or recorded.positions:
         return found
