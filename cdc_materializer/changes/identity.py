@@ -7,11 +7,16 @@ Such a message becomes two changes at one position, as a key change that Debeziu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+
+if TYPE_CHECKING:
+    from cdc_materializer.changes.options import Options
+    from cdc_materializer.schema.schema import TableSchema
 
 #: Which of the rows that a message speaks of, from 0.
 ENTRY = "__cdc_entry"
@@ -43,7 +48,9 @@ def identified(
     if with_wire_key:
         told = F.col("wire_key.key")
         both = F.struct(*[F.coalesce(own[name], told[name]).alias(name) for name in configured])
-        own = F.when(own.isNotNull(), both).otherwise(told)
+        # A key has the order of the table's columns, `key:` may have another.
+        bare = F.struct(*[told[name].alias(name) for name in configured])
+        own = F.when(own.isNotNull(), both).when(told.isNotNull(), bare)
     image = value["image"]
     if may_be_partial:
         # What the new row leaves out is the old one's: told as unknown it comes from there, absent it would be NULL.
@@ -56,6 +63,20 @@ def identified(
         F.when(~ends, image).alias("image"),
         F.when(ends, value["old_key"]).otherwise(own).alias("key"),
     )
+
+
+def is_filled(target: TableSchema, options: Options) -> Column:
+    """Whether a part of the configured key is what a connector fills in, and the Kafka key does not tell it.
+
+    Behind a Kafka key a database may log no more of an old row than that key; PostgreSQL's connector fills the rest
+    (changelog-semantics §1.6). Where others are read, the row before is whole.
+    """
+    value, told = F.col("value"), F.col("wire_key.key")
+    found = F.lit(False)
+    for name in options.key if target.columns else ():
+        found = found | (F.array_contains(value["filled"], name) & told[name].isNull())
+    is_whole = F.coalesce(value["source"]["connector"].isin(*_WHOLE_BEFORE), F.lit(False))
+    return F.coalesce(found & F.col("key_writer").isNotNull() & ~is_whole, F.lit(False))
 
 
 def is_silent(image: Column, name: str) -> Column:

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes import home
+from cdc_materializer.changes import home, old_rows
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.bare_keys import BARE, bare_key, bare_text
 from cdc_materializer.changes.codes import code_of, reason_of
-from cdc_materializer.changes.fillers import filled_keys, is_from_postgresql, names_other_columns
+from cdc_materializer.changes.fillers import filled_keys, is_from_postgresql
 from cdc_materializer.changes.formats import HEADERS_TYPE, Said
-from cdc_materializer.changes.identity import ENTRY, identified
+from cdc_materializer.changes.identity import ENTRY, identified, is_filled
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, is_beyond, names_by_message, typed
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.parts import entries_of, is_named_later, made, parts_of, row_of, with_names
@@ -32,7 +32,7 @@ from cdc_materializer.changes.positions import (
     with_parts,
 )
 from cdc_materializer.changes.readable import as_told
-from cdc_materializer.changes.signatures import image_hash, signature, stamp
+from cdc_materializer.changes.signatures import signature, stamp
 from cdc_materializer.changes.surplus_keys import SURPLUS, has_surplus
 from cdc_materializer.decode.json_floats import without_overflows
 from cdc_materializer.decode.json_numbers import with_numbers
@@ -130,17 +130,12 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
     format_ = options.format
     keyed = identified(
         images,
-        _configured(target, options),
+        old_rows.configured(target, options),
         with_wire_key=format_.tombstones_delete,
         may_be_partial=format_.needs_contract,
     )
     changes = with_parts(keyed, source).select(*_change(writers, target, options, source))
     return shard.told(changes, mirror) if shard is not None else changes
-
-
-def _configured(target: TableSchema, options: Options) -> tuple[str, ...]:
-    """The configured key; none of a table whose columns are not known yet, because nothing of a row was read."""
-    return options.key if target.columns else ()
 
 
 # --- first projection: run each decoder on the messages that chose it ---
@@ -220,22 +215,14 @@ def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: 
 
 
 def _value_type(target: TableSchema, options: Options, source: Source) -> str:
-    flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
-    block = f"old_key:{_old_key_type(target, options)},source:{source.ddl},transaction:{m.TRANSACTION_TYPE}"
+    flags = "corrupt:boolean,empty:boolean,elsewhere:boolean,filled:array<string>"
+    block = f"old_key:{old_rows.old_key_type(target, options)},source:{source.ddl},transaction:{m.TRANSACTION_TYPE}"
     return f"struct<{flags},op:string,image:{image_type(target)},{block},patch:string,was:bigint>"
-
-
-def _old_key_type(target: TableSchema, options: Options) -> str:
-    return _struct_ddl({name: target.types[name] for name in _configured(target, options)} or {"none": "string"})
 
 
 def _key_type(target: TableSchema) -> str:
     fields = {name: target.types[name] for name in target.key} or {"none": "string"}
-    return f"struct<corrupt:boolean,beyond:boolean,key:{_struct_ddl(fields)}>"
-
-
-def _struct_ddl(fields: dict[str, str]) -> str:
-    return "struct<" + ",".join(f"{quote(name)}:{ddl}" for name, ddl in fields.items()) + ">"
+    return f"struct<corrupt:boolean,beyond:boolean,key:{old_rows.struct_ddl(fields)}>"
 
 
 def _value_struct(at: int, writer: Writer, said: Said, source: Source, target: TableSchema, options: Options) -> Column:
@@ -255,24 +242,17 @@ def _value_struct(at: int, writer: Writer, said: Said, source: Source, target: T
     return F.struct(
         is_corrupt.alias("corrupt"),
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
-        _elsewhere(said, writer, target, options).alias("elsewhere"),
+        old_rows.elsewhere(said, writer, target, options).alias("elsewhere"),
+        old_rows.filled(said, writer, target, options).alias("filled"),
         said.op.alias("op"),
         image(shown, reader, target, options).alias("image"),
-        _old_key(said, writer, target, options).alias("old_key"),
+        old_rows.old_key(said, writer, target, options).alias("old_key"),
         # What is read from a damaged message may be anything, and a position must not put others out of order.
         F.when(~is_corrupt, source.of(said.source)).alias("source"),
         (F.lit(None) if said.transaction is None else said.transaction).cast(m.TRANSACTION_TYPE).alias("transaction"),
         (F.lit(None) if said.patch is None else said.patch).cast("string").alias("patch"),
-        _was(said, writer, names, target, options).alias("was"),
+        old_rows.was(said, writer, names, target, options).alias("was"),
     )
-
-
-def _was(said: Said, writer: Writer, names: Column | None, target: TableSchema, options: Options) -> Column:
-    """A hash of the row before a change; NULL where it is not asked for."""
-    if not options.exact or said.was is None:
-        return F.lit(None).cast("bigint")
-    before = image(Image(said.was, row_of(writer, options), names), options.reader(writer), target, options)
-    return image_hash(before, target)
 
 
 def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Column | None:
@@ -287,21 +267,6 @@ def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Co
     # What tells a change from others is made of what is read besides.
     places = [place for name, place in said.source.items() if SAID_FIELDS[name] == "string" and name != "event"]
     return any_of([*tests, *[has_no_text(place.cast("string"), "string") for place in places]])
-
-
-def _old_key(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
-    if not _configured(target, options) or said.before is None:
-        return F.lit(None).cast(_old_key_type(target, options))
-    return typed(said.before, row_of(writer, options), options.key, options.reader(writer), target, options)
-
-
-def _elsewhere(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
-    if not options.doubtful_keys or said.before is None or not is_from_postgresql(writer.wire):
-        return F.lit(False)
-    keys = [name for key in target.key for name in target.column(key).wire_names]
-    row, reader = row_of(writer, options), options.reader(writer)
-    told = names_other_columns(said.before, row, keys, reader, knows_nulls=not writer.is_plain)
-    return told & said.source["lsn"].isNotNull()
 
 
 def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
@@ -325,11 +290,15 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
     no_value = F.col("value_writer").isNull() | F.coalesce(value["empty"], F.lit(False))
     op = F.when(no_value, m.TOMBSTONE).otherwise(F.col("op"))
     has_key = _all([key[name].isNotNull() for name in target.key])
-    # A tombstone of a table whose key is in its rows, or of no key at all, repeats what the delete before it says.
-    repeats = bool(options.key) and not options.format.tombstones_delete
-    says_nothing = (op == m.TOMBSTONE) & (F.lit(repeats) | F.col("key_writer").isNull())
+    # A tombstone of a table whose key is in its rows, or of no key at all, repeats what the delete before it says. If
+    # nothing else tells of deletes, it does not say of which row.
+    format_ = options.format
+    is_told = not format_.tombstones_delete or any(map(format_.shows_deletes, writers.changes))
+    repeats = F.lit(bool(options.key) and not format_.tombstones_delete) | (F.col("key_writer").isNull() & is_told)
+    says_nothing = (op == m.TOMBSTONE) & repeats
     ignored = F.col("value_writer").isin(*writers.others) | (op == m.NOTHING) | says_nothing
-    nameless = (value["op"] == "d") & value["elsewhere"] & _is_doubtful(key, writers, target, options)
+    is_made_up = (value["elsewhere"] & _is_doubtful(key, writers, target, options)) | is_filled(target, options)
+    nameless = (value["op"] == "d") & is_made_up
     code = F.when(~F.coalesce(ignored, F.lit(False)), code_of(writers, target, op, has_key, nameless, options))
     is_logged = F.coalesce(source["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
     streaming = F.coalesce(is_logged, F.lit(False))

@@ -188,7 +188,7 @@ def _guard(
             placed = resends.with_copies(placed, GROUP, ORDER, truncates, forgets=recorded.forgets)
         placed = stamped_changes.with_again(placed, GROUP, ORDER) if stamped else placed
         told = resends.told_by_all(stamped=stamped)
-    new_in_key = resends.new_in_key(recorded)
+    new_in_key, again = resends.new_in_key(recorded), resends.is_sent_again(recorded)
     is_message = ~F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False))
     is_ended = is_message & is_from_before(wiping, resends.was_read(recorded))
     is_ended = is_ended | is_wiped(truncates) | is_truncated(recorded)
@@ -199,7 +199,7 @@ def _guard(
             **told,
             AMBIGUOUS: F.col(AMBIGUOUS) | (F.col(key_order.LEVEL) & ~told[resends.REPLAYED]),
             WIPED: is_ended & ~stays,
-            **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key),
+            **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key, again),
         },
     )
 

@@ -206,7 +206,9 @@ def _is_concerned(beginning: Mapping[int, int]) -> Column:
     return ~F.floor(F.col(m.PARTITION) / WIDTH).isin(*others) if others else F.lit(True)
 
 
-def went_back(recorded: Recorded, comparable: Column, shown: Column, new_in_key: Column) -> dict[str, Column]:
+def went_back(
+    recorded: Recorded, comparable: Column, shown: Column, new_in_key: Column, again: Column
+) -> dict[str, Column]:
     """REGRESSED and CONTINUED of a message.
 
     Args:
@@ -214,6 +216,7 @@ def went_back(recorded: Recorded, comparable: Column, shown: Column, new_in_key:
         comparable: whether the message's position can be held against others.
         shown: of the change at the highest position of its key, a struct of micros, log, number and epoch.
         new_in_key: whether the change is behind that position, and new beyond doubt; `resends.new_in_key`.
+        again: whether it was sent before beyond doubt; `resends.is_sent_again`.
     """
     if recorded.is_final:
         return {REGRESSED: F.lit(False), CONTINUED: F.lit(False)}
@@ -221,7 +224,7 @@ def went_back(recorded: Recorded, comparable: Column, shown: Column, new_in_key:
     # What another epoch has shown says nothing.
     are_of_files = log.startswith(FILE_LOG) & shown["log"].startswith(FILE_LOG)
     other_in_key = (shown["epoch"] == F.col(m.EPOCH)) & are_of_files & (log != shown["log"])
-    behind = is_behind(recorded)
+    behind = is_behind(recorded) & ~again
     continued = (new_in_key & is_numbered) | (behind & is_unseen(recorded))
     other = F.coalesce(other_in_key, F.lit(False)) | _is_other_series(recorded)
     regressed = (new_in_key | (behind & _is_late(recorded)) | other) & ~F.coalesce(continued, F.lit(False))

@@ -49,6 +49,8 @@ _KNOWN, _COPIED = "__cdc_known", "__cdc_copied"
 #: Whether what was there before at a change's place may have been it, by its time; and whether its transaction had made
 #: that change, wherever.
 _SEEN_HERE, _SEEN_ANYWHERE = "__cdc_seen_here", "__cdc_seen_anywhere"
+#: Whether its event was there no earlier.
+_NO_LATER = "__cdc_no_later"
 #: In microseconds: by how much another version of a connector may tell a time more exactly, and the time of a change
 #: that told none.
 _SAME_TIME, _UNKNOWN = 1_000_000, 2**63 - 1
@@ -164,10 +166,13 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
     # Whatever it shows now: the connector may have been set up otherwise since. But no later than it was: another
     # database, or one that was restored, may have made another change there.
     here = _ahead(Window.partitionBy(group, m.POSITION, m.LOG, m.LOG_NUMBER).orderBy(order))
-    latest = F.max(F.when(comparable(), F.coalesce(micros(), F.lit(_UNKNOWN)))).over(here)
-    was_here = F.coalesce(latest >= F.coalesce(micros(), F.lit(0)) - _SAME_TIME, F.lit(False))
+    time = F.when(comparable(), F.coalesce(micros(), F.lit(_UNKNOWN)))
+    was_here, no_later = (
+        F.coalesce(F.max(time).over(at) >= F.coalesce(micros(), F.lit(0)) - _SAME_TIME, F.lit(False))
+        for at in (here, _ahead(same))
+    )
     anywhere = Window.partitionBy(group, *NUMBERED).orderBy(order)
-    seen = {_SEEN_HERE: was_here, _SEEN_ANYWHERE: _is_any(comparable(), anywhere)}
+    seen = {_SEEN_HERE: was_here, _SEEN_ANYWHERE: _is_any(comparable(), anywhere), _NO_LATER: no_later}
     is_known = _is_any(counts, same)
     if forgets:
         is_known = is_known | (_is_before_end() & _is_any(counts, Window.partitionBy(group, *EVENT).orderBy(order)))
@@ -198,6 +203,18 @@ def new_in_key(recorded: Recorded) -> Column:
     is_told = F.lit(True) if recorded.has_past else ~F.coalesce(is_in_what_was_read(recorded), F.lit(False))
     is_new = ~F.col(_SEEN_HERE) & ~F.col(_KNOWN) & (is_made_later(F.col(AT_HIGHEST)) | ~F.col(_SEEN_ANYWHERE))
     return is_told & _may_go_on() & is_new
+
+
+def is_sent_again(recorded: Recorded) -> Column:
+    """Whether the same event was there at its own place, whatever time and number it tells by now.
+
+    Informix and Db2 tell when the connector read a change, and so a later time each time; MySQL's tells no number of a
+    transaction until it has begun anew since GTIDs were switched on. But another server of binlogs, made by the same
+    script later, may have the same event at the same place: there it is no later than it was.
+    """
+    if not recorded.exact:
+        return F.lit(False)
+    return F.col(_KNOWN) & (F.col(m.LOG).isNull() | F.col(_NO_LATER))
 
 
 def with_copies(

@@ -187,7 +187,7 @@ MUTANTS = {
         676,
     ),
     "before is the identity": Mutant(
-        "changes.messages", "_configured", _instead(lambda target, _options: tuple(target.key)), 70
+        "changes.old_rows", "configured", _instead(lambda target, _options: tuple(target.key)), 70
     ),
     "what fills before is a key that changed": Mutant(
         "changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130

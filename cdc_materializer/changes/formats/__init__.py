@@ -183,6 +183,11 @@ class Format:
         del writer
         return False
 
+    def shows_deletes(self, writer: Writer) -> bool:
+        """Whether a writer's deletes may be rows, which a message without a value then repeats."""
+        del writer
+        return not self.tombstones_delete
+
     def leaves_out(self, writer: Writer) -> bool:
         """Whether updates by a writer may tell only what they changed: all else is NULL in them and before."""
         del writer
