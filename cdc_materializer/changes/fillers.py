@@ -114,56 +114,28 @@ def names_other_columns(
         reader: how its fields are read.
         knows_nulls: whether the type says which columns may be NULL.
     """
-    whole, told = _is_whole(before, row, key, reader, knows_nulls=knows_nulls), F.lit(False)
+    whole, told, unknown = F.lit(False), F.lit(False), list[Column]()
     for name, sent in row.fields:
-        if name not in key and not (sent.optional and knows_nulls):
-            value, fillers = _value_of(before, name, sent, reader)
-            told = told | (value.isNotNull() & ~reduce(or_, fillers)) if fillers else told
-    return F.coalesce(before.isNotNull() & told & ~whole, F.lit(False))
-
-
-def filled_parts(
-    before: Column, row: WireType, key: Sequence[str], target: TableSchema, reader: Reader, *, knows_nulls: bool
-) -> Column:
-    """The columns of a configured key that have a filler in ``before``; none where that is a whole row for sure.
-
-    Args:
-        before: the image.
-        row: its type.
-        key: the configured columns, by their names in the mirror.
-        target: the mirror's columns.
-        reader: how the row's fields are read.
-        knows_nulls: whether the type says which columns may be NULL.
-    """
-    names = {name: told[0] for name in key if (told := told_names(row, target.column(name)))}
-    whole, found = _is_whole(before, row, list(names.values()), reader, knows_nulls=knows_nulls), list[Column]()
-    for name, sent in names.items():
-        kind = row.get(sent)
-        value, fillers = _value_of(before, sent, kind, reader) if kind is not None else (F.lit(None), [])
+        if sent.optional and knows_nulls:
+            whole = whole | before[name].isNotNull()
+            continue
+        if name in key:
+            continue
+        # A filler is of the source's type.
+        kind = replace(sent, contract=None)
+        # Read first: what is NULL in JSON without a schema may be a value that says so.
+        reading = reader.read(kind)
+        value = reading.apply(before[name])
+        fillers = [value.eqNullSafe(filler) for filler in _fillers(kind, reader)]
+        if reading.ddl == "string" and kind.default is None and not kind.name:
+            fillers.append(value.rlike(_ZERO))
+        if not knows_nulls:
+            unknown.append(value.isNotNull())
         if fillers:
-            found.append(F.when(value.isNotNull() & reduce(or_, fillers) & ~whole, F.lit(name)))
-    return F.array_compact(F.array(*found)) if found else F.array().cast("array<string>")
-
-
-def _is_whole(before: Column, row: WireType, key: Sequence[str], reader: Reader, *, knows_nulls: bool) -> Column:
-    """Whether ``before`` has what only a whole row has; arguments as in `names_other_columns`."""
-    if knows_nulls:
-        return reduce(or_, [before[name].isNotNull() for name, sent in row.fields if sent.optional], F.lit(False))
-    told = [_value_of(before, name, sent, reader)[0] for name, sent in row.fields if name not in key]
-    return reduce(and_, [value.isNotNull() for value in told]) if told else F.lit(False)
-
-
-def _value_of(before: Column, name: str, sent: WireType, reader: Reader) -> tuple[Column, list[Column]]:
-    """A column's value in ``before``, and whether it is each of the fillers that it may be."""
-    # A filler is of the source's type.
-    kind = replace(sent, contract=None)
-    # Read first: what is NULL in JSON without a schema may be a value that says so.
-    reading = reader.read(kind)
-    value = reading.apply(before[name])
-    fillers = [value.eqNullSafe(filler) for filler in _fillers(kind, reader)]
-    if reading.ddl == "string" and kind.default is None and not kind.name:
-        fillers.append(value.rlike(_ZERO))
-    return value, fillers
+            told = told | (value.isNotNull() & ~reduce(or_, fillers))
+    if unknown:
+        whole = whole | reduce(and_, unknown)
+    return F.coalesce(before.isNotNull() & told & ~whole, F.lit(False))
 
 
 def _fillers(kind: WireType, reader: Reader) -> list[Column]:

@@ -7,16 +7,11 @@ Such a message becomes two changes at one position, as a key change that Debeziu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
-
-if TYPE_CHECKING:
-    from cdc_materializer.changes.options import Options
-    from cdc_materializer.schema.schema import TableSchema
 
 #: Which of the rows that a message speaks of, from 0.
 ENTRY = "__cdc_entry"
@@ -63,20 +58,6 @@ def identified(
         F.when(~ends, image).alias("image"),
         F.when(ends, value["old_key"]).otherwise(own).alias("key"),
     )
-
-
-def is_filled(target: TableSchema, options: Options) -> Column:
-    """Whether a part of the configured key is what a connector fills in, and the Kafka key does not tell it.
-
-    Behind a Kafka key a database may log no more of an old row than that key; PostgreSQL's connector fills the rest
-    (changelog-semantics §1.6). Where others are read, the row before is whole.
-    """
-    value, told = F.col("value"), F.col("wire_key.key")
-    found = F.lit(False)
-    for name in options.key if target.columns else ():
-        found = found | (F.array_contains(value["filled"], name) & told[name].isNull())
-    is_whole = F.coalesce(value["source"]["connector"].isin(*_WHOLE_BEFORE), F.lit(False))
-    return F.coalesce(found & F.col("key_writer").isNotNull() & ~is_whole, F.lit(False))
 
 
 def is_silent(image: Column, name: str) -> Column:

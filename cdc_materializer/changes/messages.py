@@ -18,7 +18,7 @@ from cdc_materializer.changes.bare_keys import BARE, bare_key, bare_text
 from cdc_materializer.changes.codes import code_of, reason_of
 from cdc_materializer.changes.fillers import filled_keys, is_from_postgresql
 from cdc_materializer.changes.formats import HEADERS_TYPE, Said
-from cdc_materializer.changes.identity import ENTRY, identified, is_filled
+from cdc_materializer.changes.identity import ENTRY, identified
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, is_beyond, names_by_message, typed
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.parts import entries_of, is_named_later, made, parts_of, row_of, with_names
@@ -215,7 +215,7 @@ def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: 
 
 
 def _value_type(target: TableSchema, options: Options, source: Source) -> str:
-    flags = "corrupt:boolean,empty:boolean,elsewhere:boolean,filled:array<string>"
+    flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
     block = f"old_key:{old_rows.old_key_type(target, options)},source:{source.ddl},transaction:{m.TRANSACTION_TYPE}"
     return f"struct<{flags},op:string,image:{image_type(target)},{block},patch:string,was:bigint>"
 
@@ -243,7 +243,6 @@ def _value_struct(at: int, writer: Writer, said: Said, source: Source, target: T
         is_corrupt.alias("corrupt"),
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
         old_rows.elsewhere(said, writer, target, options).alias("elsewhere"),
-        old_rows.filled(said, writer, target, options).alias("filled"),
         said.op.alias("op"),
         image(shown, reader, target, options).alias("image"),
         old_rows.old_key(said, writer, target, options).alias("old_key"),
@@ -293,12 +292,11 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
     # A tombstone of a table whose key is in its rows, or of no key at all, repeats what the delete before it says. If
     # nothing else tells of deletes, it does not say of which row.
     format_ = options.format
-    is_told = not format_.tombstones_delete or any(map(format_.shows_deletes, writers.changes))
-    repeats = F.lit(bool(options.key) and not format_.tombstones_delete) | (F.col("key_writer").isNull() & is_told)
+    repeats = F.lit(bool(options.key) and not format_.tombstones_delete)
+    repeats = repeats | (F.col("key_writer").isNull() & F.lit(format_.repeats_deletes(writers.changes)))
     says_nothing = (op == m.TOMBSTONE) & repeats
     ignored = F.col("value_writer").isin(*writers.others) | (op == m.NOTHING) | says_nothing
-    is_made_up = (value["elsewhere"] & _is_doubtful(key, writers, target, options)) | is_filled(target, options)
-    nameless = (value["op"] == "d") & is_made_up
+    nameless = (value["op"] == "d") & value["elsewhere"] & _is_doubtful(key, writers, target, options)
     code = F.when(~F.coalesce(ignored, F.lit(False)), code_of(writers, target, op, has_key, nameless, options))
     is_logged = F.coalesce(source["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
     streaming = F.coalesce(is_logged, F.lit(False))

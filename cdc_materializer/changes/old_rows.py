@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes.fillers import filled_parts, is_from_postgresql, names_other_columns
+from cdc_materializer.changes.fillers import is_from_postgresql, names_other_columns
 from cdc_materializer.changes.formats import Said
 from cdc_materializer.changes.image import Image, image, typed
 from cdc_materializer.changes.options import Options
@@ -46,18 +46,6 @@ def elsewhere(said: Said, writer: Writer, target: TableSchema, options: Options)
     row, reader = row_of(writer, options), options.reader(writer)
     told = names_other_columns(said.before, row, keys, reader, knows_nulls=not writer.is_plain)
     return told & said.source["lsn"].isNotNull()
-
-
-def filled(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
-    """The configured key's columns of which the row before has what the connector fills in where it was not told.
-
-    Of rows without an envelope, where a delete alone has a `before`; in others updates are held that do not tell it.
-    """
-    is_asked = not (options.format.fills_keys or options.format.rows_name_themselves)
-    if not is_asked or not configured(target, options) or said.before is None:
-        return F.array().cast("array<string>")
-    row, reader = row_of(writer, options), options.reader(writer)
-    return filled_parts(said.before, row, options.key, target, reader, knows_nulls=not writer.is_plain)
 
 
 def was(said: Said, writer: Writer, names: Column | None, target: TableSchema, options: Options) -> Column:

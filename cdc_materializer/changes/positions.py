@@ -163,6 +163,11 @@ def is_of_several(position: Column) -> Column:
     return position.rlike(_UNNUMBERED)
 
 
+def has_own_place(position: Column) -> Column:
+    """As `is_of_one`, of a column."""
+    return F.coalesce(position.rlike(_OF_ONE), F.lit(False))
+
+
 def is_of_one(position: str) -> bool:
     """Whether each change has a place of its own where there are positions like this one.
 
@@ -178,7 +183,7 @@ def numbers_count(source: Source) -> Column:
     A connector that begins anew in the middle of a transaction counts from one again, so that the number of a change
     that is sent once more is another one.
     """
-    return ~F.coalesce(position(source).rlike(_OF_ONE), F.lit(False))
+    return ~has_own_place(position(source))
 
 
 def file_name(position: str) -> str:

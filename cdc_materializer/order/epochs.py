@@ -103,8 +103,12 @@ class Recorded:
 
     @property
     def all_stamps(self) -> Mapping[int, str]:
-        """The stamps; of partitions that a version has read which kept none, the highest that its times leave open."""
-        return {partition: at_most(micros) for partition, micros in self.times.items()} | {**self.stamps}
+        """The stamps; of partitions that a version has read which kept none, the highest that its times leave open.
+
+        Where there are positions, times may be those of changes that have one.
+        """
+        unplaced = {partition: at for partition, at in self.times.items() if partition not in self.positions}
+        return {**{partition: at_most(at) for partition, at in unplaced.items()}, **self.stamps}
 
     def is_alone(self, partition: int, offset: int) -> bool:
         """Whether a message is of the time when the topic had one partition, or has one now."""

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.positions import file_name, file_of, moment
+from cdc_materializer.changes.positions import file_name, file_of, has_own_place, moment
 from cdc_materializer.marker.reach import PAIR
 from cdc_materializer.order.epochs import Recorded, is_in_what_was_read, is_made_later, may_go_on, micros
 from cdc_materializer.order.stamped import AGAIN, is_in_doubt, is_stamped, with_latest
@@ -49,7 +49,7 @@ _KNOWN, _COPIED = "__cdc_known", "__cdc_copied"
 #: Whether what was there before at a change's place may have been it, by its time; and whether its transaction had made
 #: that change, wherever.
 _SEEN_HERE, _SEEN_ANYWHERE = "__cdc_seen_here", "__cdc_seen_anywhere"
-#: Whether its event was there no earlier.
+#: Whether its event was there no earlier, as far as times are told.
 _NO_LATER = "__cdc_no_later"
 #: In microseconds: by how much another version of a connector may tell a time more exactly, and the time of a change
 #: that told none.
@@ -166,11 +166,10 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
     # Whatever it shows now: the connector may have been set up otherwise since. But no later than it was: another
     # database, or one that was restored, may have made another change there.
     here = _ahead(Window.partitionBy(group, m.POSITION, m.LOG, m.LOG_NUMBER).orderBy(order))
-    time = F.when(comparable(), F.coalesce(micros(), F.lit(_UNKNOWN)))
-    was_here, no_later = (
-        F.coalesce(F.max(time).over(at) >= F.coalesce(micros(), F.lit(0)) - _SAME_TIME, F.lit(False))
-        for at in (here, _ahead(same))
-    )
+    latest = F.max(F.when(comparable(), F.coalesce(micros(), F.lit(_UNKNOWN)))).over(here)
+    was_here = F.coalesce(latest >= F.coalesce(micros(), F.lit(0)) - _SAME_TIME, F.lit(False))
+    was_it = F.max(F.when(comparable(), micros())).over(_ahead(same))
+    no_later = F.coalesce(was_it >= micros() - _SAME_TIME, F.lit(False))
     anywhere = Window.partitionBy(group, *NUMBERED).orderBy(order)
     seen = {_SEEN_HERE: was_here, _SEEN_ANYWHERE: _is_any(comparable(), anywhere), _NO_LATER: no_later}
     is_known = _is_any(counts, same)
@@ -209,12 +208,13 @@ def is_sent_again(recorded: Recorded) -> Column:
     """Whether the same event was there at its own place, whatever time and number it tells by now.
 
     Informix and Db2 tell when the connector read a change, and so a later time each time; MySQL's tells no number of a
-    transaction until it has begun anew since GTIDs were switched on. But another server of binlogs, made by the same
-    script later, may have the same event at the same place: there it is no later than it was.
+    transaction until it has begun anew since GTIDs were switched on. Where places are numbers of a log that two
+    databases do not share, the event at its place is enough. Elsewhere (a binlog that was made anew by the same script,
+    Vitess' ranks) another change may look the same there, later: there it is no later than it was.
     """
     if not recorded.exact:
         return F.lit(False)
-    return F.col(_KNOWN) & (F.col(m.LOG).isNull() | F.col(_NO_LATER))
+    return F.col(_KNOWN) & (has_own_place(F.col(m.POSITION)) | F.col(_NO_LATER))
 
 
 def with_copies(

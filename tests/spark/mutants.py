@@ -192,11 +192,8 @@ MUTANTS = {
     "what fills before is a key that changed": Mutant(
         "changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130
     ),
-    "what the connector fills in is a key": Mutant(
-        "changes.messages", "is_filled", _instead(lambda *_: F.lit(False)), 774
-    ),
     "a delete without key and value repeats another": Mutant(
-        "changes.formats.debezium_flat", "DebeziumFlat.shows_deletes", _instead(lambda _self, _writer: True), 773
+        "changes.formats.debezium_flat", "DebeziumFlat.repeats_deletes", _instead(lambda _self, _writers: True), 773
     ),
     "what tells another time or number was never sent": Mutant(
         "order.resends", "is_sent_again", _instead(lambda _recorded: F.lit(False)), 772

@@ -183,9 +183,9 @@ class Format:
         del writer
         return False
 
-    def shows_deletes(self, writer: Writer) -> bool:
-        """Whether a writer's deletes may be rows, which a message without a value then repeats."""
-        del writer
+    def repeats_deletes(self, writers: Sequence[Writer]) -> bool:
+        """Whether a message without key and value repeats a delete, beside changes by these writers."""
+        del writers
         return not self.tombstones_delete
 
     def leaves_out(self, writer: Writer) -> bool:

@@ -116,9 +116,12 @@ class DebeziumFlat(Format):
             return "rows whose schema is the one of an envelope's `after`"
         return None
 
-    def shows_deletes(self, writer: Writer) -> bool:
-        """By the field that marks them. Of JSON without a schema only each message says whether it has that."""
-        return writer.wire.get(_DELETED) is not None
+    def repeats_deletes(self, writers: Sequence[Writer]) -> bool:
+        """Where rows have the field that marks deletes; alone it may be either.
+
+        Of JSON without a schema only each message says whether it has that field.
+        """
+        return not writers or any(writer.wire.get(_DELETED) is not None for writer in writers)
 
     def ddl(self, writer: Writer, row_ddl: str, options: Options) -> str:
         """The row and, as text, what was added."""
