@@ -70,11 +70,9 @@ def signature(op: Column, target: TableSchema, source: Source, stamped: Column, 
     count = value["transaction"]["total_order"] if asks else F.lit(None).cast("bigint")
     numbers = [F.when(numbers_count(source), count)] if asks else []
     found = F.xxhash64(op, *_parts(F.col("image"), target), value["patch"], value["was"], *numbers)
-    return (
-        found
-        if "event" not in source.fields
-        else F.when(is_stamped(stamped), _of_stamped(source, op, count)).otherwise(found)
-    )
+    if "event" not in source.fields:
+        return found
+    return F.when(is_stamped(stamped), _of_stamped(source, op, count)).otherwise(found)
 
 
 def _of_stamped(source: Source, op: Column, count: Column) -> Column:
