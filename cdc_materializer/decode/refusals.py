@@ -59,7 +59,8 @@ REFUSALS: Mapping[str, Refusal] = {
     KEY_COLUMNS: Refusal(
         "The message's Kafka key, JSON without a schema, has columns beside those that the mirror's rows are known by.",
         "If the mirror's key identifies a row all the same, name it in the table's `key`, then "
-        "`cdcm replay … --publish`; else mirror under another `mirror` name, with all columns of the key in `key`.",
+        "`cdcm replay … --publish`; else mirror under another `mirror` name, with all columns of the key in `key`, and "
+        "as `primaryKey` in the contract.",
     ),
     MANY_SCHEMAS: Refusal(
         "The message brings its schema along, and its batch had more schemas than are read at a time.",
