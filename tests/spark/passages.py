@@ -208,10 +208,11 @@ def passages(
     space = f"cases_{next(_numbers)}"
     every = []
     for case, way in chosen:
-        name = case.name if way == WHOLE else f"{case.name}_{way}"
+        # A contract may name the table.
+        home = space if way == WHOLE else f"{space}_{way}"
         gone = _encoded(case, way)
-        topic, replays = f"{space}.c{case.number:04d}.{name}", ALL or case.number in replayed
-        every.append(Passage(gone, way, topic, f"{space}.{name}", replays))
+        topic, replays = f"{home}.c{case.number:04d}.{case.name}", ALL or case.number in replayed
+        every.append(Passage(gone, way, topic, f"{home}.{case.name}", replays))
     groups: dict[tuple[bool, str, tuple[int, ...]], list[Passage]] = {}
     for passage in every:
         exits = tuple(one.get("exit", 0) for one in passage.case.expected) if passage.case.stops else ()
