@@ -84,7 +84,7 @@ def _can_be_sent_again(case: Case) -> bool:
         for message in messages
         if not message.get("tombstone")
     )
-    is_plain = not {"table", "unregistered"} & set(case.data) and case.contract is None
+    is_plain = not {"table", "unregistered", "not_resent"} & set(case.data) and case.contract is None
     return told and is_plain and not case.stops and all(set(step) == {"messages"} for step in case.steps)
 
 
