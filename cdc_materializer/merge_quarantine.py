@@ -27,14 +27,21 @@ QUARANTINE_SCHEMA = TableSchema(
     )
 )
 #: What tells two violations of one key apart.
-VIOLATION_ID = ("topic", "partition", "offset", "code", "rule")
+VIOLATION_ID = ("topic", "partition", "offset", "code", "rule", "column")
 #: The actions of rows that hold nothing back, and tell of what is published.
 REMARKS = ("report", "warn", "shadow", TRIED_UNJUDGED)
 
 
 def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -> str:
-    """Give the quarantine rows that a view names (partition, offset, key, code, rule) the status in its column `to`."""
-    named = ("partition", "offset", "key", "code", "rule")
+    """Give the quarantine rows that a view names the status in its column `to`.
+
+    Args:
+        catalog: of the table.
+        table: the quarantine table.
+        branch: where it is changed.
+        view: partition, offset, key, code, rule and column of each row.
+    """
+    named = ("partition", "offset", "key", "code", "rule", "column")
     match = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in named)
     match += " AND t.status <> 'released'"
     return (

@@ -24,7 +24,7 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 # So that a golden case that fails says what it found.
-pytest.register_assert_rewrite("tests.spark.passages")
+pytest.register_assert_rewrite("tests.spark.checks", "tests.spark.passages")
 
 _numbers = itertools.count()
 #: A session of ours for small runs has the JVM's quick compiler alone. One that goes through a suite gains by the other
@@ -35,8 +35,8 @@ _OF_A_SUITE = "-XX:TieredStopAtLevel=4"
 _ROOMY = "-Xms2g -XX:MetaspaceSize=512m"
 _SUITE_TESTS = 60
 #: Of the tests on Spark that say nothing else a run takes one in so many: all of them take three hours, and a run has
-#: 25 minutes.
-_EVERY = 30
+#: 15 minutes.
+_EVERY = 45
 _SPARK = Path(__file__).parent / "spark"
 
 

@@ -278,8 +278,8 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
             # What could not be read when it came, and so told nothing of where keys are, can be among them.
             changes = with_history(own, history)
             recorded = replace(recorded, exact=True, has_past=True, home=MOVES)
-            partial = partial.union(history.partial)
-            sweeps = history.snapshots.since(sweeps)
+            partial, sweeps = partial.union(history.partial), history.snapshots.since(sweeps)
+            facts = replace(facts, paired=facts.paired + history.mended)
             unreconciled = folded.snapshots.unreconciled + history.snapshots.unreconciled
             folded.snapshots = replace(folded.snapshots, unreconciled=unreconciled)
         folded.ended = truncates = in_order((*earlier, *truncates))

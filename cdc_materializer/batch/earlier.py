@@ -19,7 +19,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import doubtful_keys
 from cdc_materializer.decode.columns import UNSIGNED_DDL
 from cdc_materializer.decoders.decoders import Decoders, Lookup, find_decoders
-from cdc_materializer.fold import base, fold
+from cdc_materializer.fold import base
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT, Partial
 from cdc_materializer.marker.sweeps import Sweep, SweepPlan
 from cdc_materializer.marker.unpaired import Unpaired
@@ -39,7 +39,8 @@ class History:
     """The past of some keys: which keys, their changes, what those may leave out, and all that has wiped rows since.
 
     `target` has the columns of the changes: those of the batch, unmasked ones in types that the past has, too. `doubts`
-    tells whether deletes may be among them that do not say which row they end.
+    tells whether deletes may be among them that do not say which row they end, `mended` of how many keys they are that
+    have taken values from the others.
     """
 
     keys: DataFrame
@@ -49,6 +50,7 @@ class History:
     truncates: tuple[Truncate, ...]
     snapshots: SweepPlan
     doubts: bool
+    mended: int
 
 
 def new_truncates(found: Sequence[Truncate], past: Past, own: Decoders) -> tuple[Truncate, ...]:
@@ -75,8 +77,8 @@ def history_of(
 ) -> History | None:
     """The changes of raw that a batch's states depend on; None where they depend on none.
 
-    A row that came from another key needs that key's past as well: raw is asked once more for each link of a chain of
-    key changes.
+    A row that came from another key needs that key's past as well, and where what came late may be what such a row has
+    taken, it is needed with that: raw is asked once more for each link of a chain of key changes.
 
     Args:
         states: from `fold.states`, of the batch alone.
@@ -104,6 +106,7 @@ def history_of(
         wanted = wanted.unionByName(log.keys_at(past.recorded.unpaired)).distinct().localCheckpoint()
     log, found = _found_of(log, wanted)
     asked: DataFrame | None = None
+    wanted, log, found, mended = _with_heirs(wanted, log, found, states, own)
     while True:
         if is_known and found.decoders.partial.unavailable:
             # A key that is wanted for its own sake may itself have come from another one.
@@ -130,6 +133,7 @@ def history_of(
         truncates=past.wiped(first_sent(log.truncates())),
         snapshots=SweepPlan() if past.watch is None else log.follow(states),
         doubts=log.doubts,
+        mended=mended,
     )
 
 
@@ -142,6 +146,35 @@ def _found_of(log: _Log, wanted: DataFrame) -> tuple[_Log, _Found]:
     found = log.of(wanted)
     doubting = log.doubting(wanted, found.decoders)
     return (log, found) if doubting is log else (doubting, doubting.of(wanted))
+
+
+def _with_heirs(
+    wanted: DataFrame, log: _Log, found: _Found, states: DataFrame, own: Decoders
+) -> tuple[DataFrame, _Log, _Found, int]:
+    """The wanted keys and those whose rows came from them by key changes, as `_found_of`; and how many these are.
+
+    With some come all rows that wait for their other halves: what they lack is told anew with the others.
+    """
+    recorded, mended = log.past.recorded, 0
+    if not (recorded.mends and recorded.keys_move and found.decoders.partial.unavailable):
+        return wanted, log, found, mended
+    here = states.join(F.broadcast(_named(wanted)), _is_wanted(), "left_semi")
+    if here.where(F.col(CURRENT) & F.col(m.OP).isin("c", "r", "u")).isEmpty():
+        return wanted, log, found, mended
+    links = base.links_of_deletes(found.changes(own.folded)).unionByName(base.links_of_deletes(here)).distinct()
+    while not links.isEmpty():
+        inserted = log.of(log.inserted_at(links).join(wanted, m.KEY, "left_anti").distinct().localCheckpoint())
+        changes = inserted.changes(own.folded)
+        heirs = base.keys_of_partial_inserts(changes, links).localCheckpoint()
+        if heirs.isEmpty():
+            break
+        mended, wanted = mended + heirs.count(), wanted.unionByName(heirs).localCheckpoint()
+        links = base.links_of_deletes(changes)
+    if not mended:
+        return wanted, log, found, mended
+    if recorded.unpaired:
+        wanted = wanted.unionByName(log.keys_at(recorded.unpaired)).distinct().localCheckpoint()
+    return wanted, *_found_of(log, wanted), mended
 
 
 def _with_inserts(wanted: DataFrame, states: DataFrame, links: DataFrame, log: _Log) -> DataFrame:
@@ -246,9 +279,14 @@ class _Log:
     def deleted_at(self, links: DataFrame) -> DataFrame:
         """The keys (m.KEY) of deletes with some links (base.LINK), and of those that do not say what they end."""
         # One null-safe comparison, as in `of`: a test of the operation alone would become a filter over the decoding.
-        is_delete = F.when((F.col(m.OP) == "d") | F.col(m.NAMELESS), fold.link()).eqNullSafe(F.col(base.LINK))
+        is_delete = F.when((F.col(m.OP) == "d") | F.col(m.NAMELESS), base.link()).eqNullSafe(F.col(base.LINK))
         known = F.broadcast(links.where(F.col(base.LINK).isNotNull()))
         return self.changes.join(known, is_delete, "left_semi").select(m.KEY)
+
+    def inserted_at(self, links: DataFrame) -> DataFrame:
+        """The keys (m.KEY) of inserts with some links (base.LINK): those of key changes, whose deletes have them."""
+        is_insert = F.when(F.col(m.OP) == "c", base.link()).eqNullSafe(F.col(base.LINK))
+        return self.changes.join(F.broadcast(links), is_insert, "left_semi").select(m.KEY)
 
     def truncates(self) -> tuple[Truncate, ...]:
         """All truncates; no message is read for them where the mirror's marker says that none was ever applied.

@@ -336,10 +336,10 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
 
 
 def _reported(code: Code, judgement: Judgement) -> Column:
-    """One row for a code of the second class (design §4.5): published and reported, held where the table is strict."""
+    """A row for a code of the second class (design §4.5), or for each value that is not known: held if strict."""
     status, action = (OPEN, "hold") if judgement.strict else (RELEASED, "report")
-    column = F.col(OPEN_COLUMNS)[0] if code is Code.UNAVAILABLE_NO_BASE else None
-    return F.array(_violation(F.lit(str(code)), action, status=F.lit(status), column=column))
+    names = F.col(OPEN_COLUMNS) if code is Code.UNAVAILABLE_NO_BASE else F.array(F.lit(None).cast("string"))
+    return F.transform(names, lambda name: _violation(F.lit(str(code)), action, status=F.lit(status), column=name))
 
 
 def _by_action(rules: Sequence[CompiledRule]) -> tuple[list[CompiledRule], list[CompiledRule]]:

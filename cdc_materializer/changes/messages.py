@@ -12,7 +12,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes import home, old_rows
+from cdc_materializer.changes import home, old_rows, source_rows
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.bare_keys import BARE, bare_key, bare_text
 from cdc_materializer.changes.codes import code_of, reason_of
@@ -328,6 +328,7 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
         signature(op, target, source, stamped, options).alias(m.SIGNATURE),
         stamped.alias(m.STAMP),
+        source_rows.source_row(source).alias(m.SOURCE_ROW),
         (value["transaction"] if options.transactions else F.lit(None).cast(m.TRANSACTION_TYPE)).alias(m.TRANSACTION),
         value["patch"].alias(m.PATCH),
         home.home(text, [one for one in writers.keys if _tells_all(one, target, options)]).alias(m.HOME),

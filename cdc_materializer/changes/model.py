@@ -68,6 +68,9 @@ SIGNATURE = "__cdc_signature"
 STAMP = "__cdc_stamp"
 #: Sorts ahead of all stamps.
 NOT_LOGGED = "-"
+#: How the source names the row that a change is of, and its record in the log, where changes of several rows may share
+#: a position (`source_rows`): the two halves of a key change have the same. NULL for all others.
+SOURCE_ROW = "__cdc_source_row"
 #: The source's transaction, where the envelope tells and the table keeps it (§1.4); else NULL.
 TRANSACTION = "__cdc_transaction"
 TRANSACTION_FIELDS = {"id": "string", "total_order": "bigint", "data_collection_order": "bigint"}
@@ -84,7 +87,7 @@ HOME = "__cdc_home"
 META = (
     TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT,
     SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, REASON, NAMELESS, SIGNATURE, STAMP,
-    TRANSACTION, PATCH, HOME,
+    SOURCE_ROW, TRANSACTION, PATCH, HOME,
 )  # fmt: skip
 
 CHANGE_OPS = ("c", "r", "u", "d")

@@ -20,6 +20,8 @@ SOURCE_FIELDS = {
     "redo_thread": "string",
     "ssn": "string",
     "txSeq": "string",
+    "rs_id": "string",
+    "row_id": "string",
     "lcr_position": "string",
     "ord": "string",
     "wallTime": "bigint",

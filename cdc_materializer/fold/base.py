@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes import source_rows
 from cdc_materializer.changes.masking import is_plain_open
 from cdc_materializer.changes.positions import is_of_several
 from cdc_materializer.fold.fold import (
@@ -23,7 +24,6 @@ from cdc_materializer.fold.fold import (
     SEGMENT,
     Partial,
     effective,
-    link,
 )
 from cdc_materializer.merge import CDC, SOURCE_TABLE
 from cdc_materializer.order import owners
@@ -34,7 +34,7 @@ from cdc_materializer.schema.schema import TableSchema
 
 #: Whether the mirror's row of the key is from a message of another partition than this one.
 ELSEWHERE = "__cdc_elsewhere"
-#: What the halves of a key change have in common, see `fold.link`.
+#: What the halves of a key change have in common, see `link`.
 LINK = "__cdc_link"
 
 
@@ -134,6 +134,17 @@ def attach_base(folded: DataFrame, base: DataFrame, target: TableSchema, partial
 
 
 @built_once
+def link() -> Column:
+    """What the two halves of a key change have in common and no other does: their position, else their message.
+
+    Where rows share positions, that of the row itself is a part of it, as far as it is told.
+    """
+    message = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
+    placed = F.when(F.col(m.POSITION).isNotNull(), F.concat_ws(" ", m.POSITION, m.SOURCE_ROW))
+    return F.coalesce(placed, F.when((F.col(m.PART) > 0) | (F.col(m.OP) == "d"), message))
+
+
+@built_once
 def is_moved() -> Column:
     """Whether a message is the insert of a key change that leaves values open; a plain insert always tells them all."""
     return (F.col(m.OP) == "c") & effective() & (F.size(OPEN_COLUMNS) > 0)
@@ -194,6 +205,21 @@ def links_of_inserts(changes: DataFrame) -> DataFrame:
     return linked.where(F.col(LINK).isNotNull()).distinct()
 
 
+def links_of_deletes(changes: DataFrame) -> DataFrame:
+    """The links (LINK) of deletes among changes, each of which may be half of a key change."""
+    # Materialised, as in `key_changes_without_delete`.
+    linked = changes.select(F.when(F.col(m.OP) == "d", link()).alias(LINK)).localCheckpoint()
+    return linked.where(F.col(LINK).isNotNull()).distinct()
+
+
+def keys_of_partial_inserts(changes: DataFrame, links: DataFrame) -> DataFrame:
+    """The keys (m.KEY), each once, of inserts among changes that leave values out and have one of some links (LINK)."""
+    is_moved = (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0)
+    # Materialised, as in `key_changes_without_delete`.
+    linked = changes.select(m.KEY, F.when(is_moved, link()).alias(LINK)).localCheckpoint()
+    return linked.join(F.broadcast(links), LINK, "left_semi").select(m.KEY).distinct()
+
+
 def keys_of_inserts(folded: DataFrame, links: DataFrame) -> DataFrame:
     """The keys (m.KEY) of inserts that leave values out and have some of these links (LINK)."""
     # Materialised, as in `key_changes_without_delete`.
@@ -248,8 +274,8 @@ def _donors(folded: DataFrame, carried: Sequence[str], recorded: Recorded) -> Da
 
     Rows of one statement can share a position, Oracle's do. In a topic of one partition the delete directly before an
     insert is its other half; in several nothing tells which it is, and what this partition has before it may be
-    another row's (golden case 0640). Of other sources a delete in another partition is that half if either is the only
-    one.
+    another row's (golden case 0640), but where they tell their row (m.SOURCE_ROW, golden case 0777). Of other sources a
+    delete in another partition is that half if either is the only one.
     """
     row = [m.column(name).alias(f"value_{at}") for at, name in enumerate(carried)]
     ended = F.struct(F.col(OPEN_COLUMNS).alias("open"), F.col(CARRIED).alias("codes"), *row)
@@ -267,6 +293,7 @@ def _donors(folded: DataFrame, carried: Sequence[str], recorded: Recorded) -> Da
     is_elsewhere = is_elsewhere & (F.count_if(is_moved()).over(of_link) == 1)
     alone = F.when(is_elsewhere, F.first(donor, ignorenulls=True).over(of_link))
     is_known = recorded.was_alone_in_topic(F.col(m.PARTITION), F.col(m.OFFSET)) | ~is_of_several(F.col(m.POSITION))
+    is_known = is_known | source_rows.is_told()
     donors = F.when(F.coalesce(is_known, F.lit(True)), F.coalesce(before, alone))
     found = linked.withColumn("__cdc_donor", donors).where(is_moved())
     # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use

@@ -42,6 +42,8 @@ OPENER = "__cdc_opener"
 _MOVED = "__cdc_is_moved"
 #: Whether the message is the first of its segment that leaves a row.
 _BEGINS = "__cdc_begins"
+#: Whether the message shows once more what the row shows.
+_SHOWN_AGAIN = "__cdc_shown_again"
 #: What the first message of the segment that leaves a row does not have: its segment, and its absent columns.
 _BEGUN = "__cdc_begun"
 #: Whether the last change of the row before this message had ended it.
@@ -236,13 +238,6 @@ def is_delete() -> Column:
     return F.col(m.OP).isin("d", m.TOMBSTONE, m.WIPE, m.SWEEP)
 
 
-@built_once
-def link() -> Column:
-    """What the two halves of a key change have in common and no other does: their position, else their message."""
-    message = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
-    return F.coalesce(F.col(m.POSITION), F.when((F.col(m.PART) > 0) | (F.col(m.OP) == "d"), message))
-
-
 def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
     deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
     guarded = guarded.withColumn(_MOVED, _is_moved() if partial.unavailable else F.lit(False))
@@ -256,6 +251,7 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
             SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)) + swept,
             GONE: F.coalesce(ended, F.lit(False)),
             _BEGINS: effective() & ~is_delete() & is_first,
+            _SHOWN_AGAIN: _is_shown_again() if partial.absent or partial.unavailable else F.lit(False),
         }
     )
     carried = [
@@ -290,6 +286,17 @@ def _is_moved() -> Column:
     return F.when(leaves_out, ~F.coalesce(is_read, F.lit(False))).otherwise(F.lit(False))
 
 
+def _is_shown_again() -> Column:
+    """Whether a change that was sent before is the last one that the row shows.
+
+    A connector sends again all that is behind the first of it, so what nobody could read ahead of such a change is from
+    before it, and took nothing from the row: where it is from behind it, it comes again, too.
+    """
+    shown = F.last(F.when(effective(), F.struct(m.POSITION, m.SIGNATURE)), ignorenulls=True).over(_before())
+    is_same = (shown[m.POSITION] == F.col(m.POSITION)) & (shown[m.SIGNATURE] == F.col(m.SIGNATURE))
+    return F.coalesce(F.col(REPLAYED) & resends.comparable() & is_same, F.lit(False))
+
+
 def _may_begin(partial: Partial) -> bool:
     """Whether a column that some message leaves open may be one that another does not have."""
     return not set(partial.absent).isdisjoint(partial.unavailable)
@@ -297,8 +304,12 @@ def _may_begin(partial: Partial) -> bool:
 
 def tells(name: str) -> Column:
     """Whether a message gives a value (or NULL) for a column."""
+    return effective() & _says(name)
+
+
+def _says(name: str) -> Column:
     silent = F.array_contains(F.col(m.ABSENT), name) | F.array_contains(F.col(m.UNAVAILABLE), name)
-    return effective() & ~is_delete() & ~silent
+    return ~is_delete() & ~silent
 
 
 def _problem_of(name: str) -> Column:
@@ -312,7 +323,8 @@ def _last(name: str, value: Column) -> Column:
     unread = (F.col(m.CODE) != str(Code.KEY_COLLISION)) & ~F.col(m.NAMELESS)
     told = F.struct(F.col(SEGMENT).alias("segment"), value.alias("value"), _problem_of(name).alias("code"))
     lost = F.struct(F.col(SEGMENT).alias("segment"), F.lit(None).alias("value"), F.col(m.CODE).alias("code"))
-    return F.last(F.when(tells(name), told).when(unread, lost), ignorenulls=True).over(_so_far())
+    is_told = tells(name) | (F.col(_SHOWN_AGAIN) & _says(name))
+    return F.last(F.when(is_told, told).when(unread, lost), ignorenulls=True).over(_so_far())
 
 
 def _last_good(name: str, value: Column) -> Column:

@@ -9,7 +9,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.schema.schema import TableSchema
 
 #: Columns of `changes.model` that no window asks about.
-UNASKED = (m.TOPIC, m.REASON, m.TRANSACTION, m.PATCH, m.HOME)
+UNASKED = (m.TOPIC, m.REASON, m.SOURCE_ROW, m.TRANSACTION, m.PATCH, m.HOME)
 #: A struct of the rows' columns and of these, while the windows go over them.
 PACKED = "__cdc_packed"
 

@@ -11,7 +11,7 @@ from cdc_materializer.errors import Code
 from cdc_materializer.fold import fold
 
 #: What says which rows of quarantine are ended. A message that breaks two rules has a row for each.
-ENDED = ("partition", "offset", "key", "code", "rule")
+ENDED = ("partition", "offset", "key", "code", "rule", "column")
 #: Where a state's message lies, and how quarantine calls that.
 _PLACE = {m.KEY: "key", m.PARTITION: "partition", m.OFFSET: "offset"}
 
@@ -32,7 +32,9 @@ def ended_by(states: DataFrame, held: DataFrame) -> DataFrame:
     held = held.where(F.col("status") != verdict.RELEASED)
     # What is only reported by now holds no more.
     standing = F.filter(verdict.VIOLATIONS, lambda found: found["status"] != verdict.RELEASED)
-    broken = F.transform(standing, lambda found: F.struct(found["code"], found["rule"])).alias("broken")
+    broken = F.transform(standing, lambda found: F.struct(found["code"], found["rule"], found["column"])).alias(
+        "broken"
+    )
     place = [F.col(name).alias(short) for name, short in _PLACE.items()]
     # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
     # start.
@@ -59,12 +61,18 @@ def ended_by(states: DataFrame, held: DataFrame) -> DataFrame:
 
 
 def _broken_again(told: DataFrame) -> DataFrame:
-    """The codes and rules that each message which was read again was found to break, in all of its changes together."""
+    """What each message that was read again was found to break, in all of its changes together."""
     own = told.where(F.col(fold.CURRENT))
     return own.groupBy("partition", "offset").agg(F.flatten(F.collect_list("broken")).alias("broken"))
 
 
 def _is_among(broken: str) -> Column:
-    """Whether a quarantine row's code and rule are among those of a column; most codes have no rule."""
-    own = (F.col("code"), F.col("rule"))
-    return F.exists(broken, lambda one: (one["code"] == own[0]) & one["rule"].eqNullSafe(own[1]))
+    """Whether a quarantine row's code, rule and column are among those of a column; most codes have no rule."""
+    own = {name: F.col(name) for name in ("code", "rule", "column")}
+
+    def is_it(one: Column) -> Column:
+        return (
+            (one["code"] == own["code"]) & one["rule"].eqNullSafe(own["rule"]) & one["column"].eqNullSafe(own["column"])
+        )
+
+    return F.exists(broken, is_it)

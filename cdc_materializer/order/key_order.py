@@ -92,7 +92,8 @@ def _with_deletes(grouped: DataFrame, is_alone: Column) -> DataFrame:
 
     A column may say where a row goes, and the key where its tombstones do (PartitionRouting). Such a one belongs to
     the last delete that was written no later and has none right behind it; there may be more of them than of deletes,
-    where both are sent again and the deletes' partition is behind. Without any such delete it is one itself.
+    where both are sent again and the deletes' partition is behind. Without any such delete it is one itself; so it is
+    where that one is in its own partition, of which the order tells: a topic had deletes as rows alone (0781).
     """
     of_partition = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
     is_delete = (F.col(m.OP) == "d") | F.col(m.NAMELESS)
@@ -101,10 +102,15 @@ def _with_deletes(grouped: DataFrame, is_alone: Column) -> DataFrame:
     grouped = grouped.withColumns({name: F.coalesce(flag, F.lit(False)) for name, flag in flags.items()})
     by_time = Window.partitionBy(GROUP).orderBy(F.unix_millis(m.TIME), _ALONE, m.PARTITION, m.OFFSET)
     so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    delete = F.last(F.when(F.col(_PARTED), F.struct(*OF_DELETE)), ignorenulls=True).over(so_far)
-    is_told = F.col(_ALONE) & delete.isNotNull()
+    delete = F.last(F.when(F.col(_PARTED), F.struct(m.PARTITION, *OF_DELETE)), ignorenulls=True).over(so_far)
+    is_told = F.col(_ALONE) & is_elsewhere(delete)
     told = {name: F.when(is_told, delete[name]).otherwise(F.col(name)) for name in OF_DELETE}
     return grouped.withColumns(told).drop(_ALONE, _PARTED)
+
+
+def is_elsewhere(delete: Column) -> Column:
+    """Whether a delete, NULL for none, is in another partition than a message."""
+    return F.coalesce(delete[m.PARTITION] != F.col(m.PARTITION), F.lit(False))
 
 
 def _with_reached(grouped: DataFrame, own: Column, is_own: Column) -> DataFrame:

@@ -60,6 +60,8 @@ class Recorder:
         self._more = _more_fields(case) if "avro" in case.data.get("also", []) else {}
         self._builders: dict[str, TopicBuilder] = {}
         self._sent = 0
+        #: Where each message of the step went.
+        self._went: list[TopicBuilder] = []
         self.unregistered = set(case.data.get("unregistered", []))
         #: By whose number the registry has another one's schema.
         self.replaced: Mapping[int, int] = {}
@@ -133,6 +135,7 @@ class Recorder:
             headers=self._headers or None,
         )
         self._sent += 1
+        self._went.append(self._builder(message))
 
     def _connect_key(self) -> dict[str, Any]:
         return connect_key_schema(self._topic, connect_types(self._key))
@@ -155,10 +158,14 @@ class Recorder:
         self._headers += headers
         return octets
 
-    def repeat(self, count: int) -> None:
-        """Append the last so many messages once more, as a connector does after a crash."""
-        for builder in self._builders.values():
-            for message in builder.messages[-count:] if count else ():
+    def begin_step(self) -> None:
+        """Begin a step: what is repeated is what was added since."""
+        self._went = []
+
+    def repeat(self) -> None:
+        """Append the step's messages once more, each to its topic, as a connector does after a crash."""
+        for builder in dict.fromkeys(self._went):
+            for message in builder.messages[-self._went.count(builder) :]:
                 builder.add(message.key, message.value, partition=message.partition, headers=message.headers)
 
     def write(self, folder: Path) -> None:

@@ -124,7 +124,7 @@ def _left_out_ends(state: KeyState, message: Message) -> KeyState:
     return replace(found, published=kept(found.published), row=kept(found.row))
 
 
-def _as_it_was(state: KeyState) -> KeyState:
+def _as_it_was(state: KeyState, *_: Message) -> KeyState:
     return state
 
 
@@ -222,6 +222,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "a tombstone is not its delete's": Mutant("with_position_of_its_delete", _no_position, (72,)),
     "a tombstone in another partition is no delete's": Mutant("with_deletes", _without_places, (727,)),
     "an unreadable message told nothing": Mutant("after_unread", _as_it_was, (43,)),
+    "an unreadable message is new when it comes again": Mutant("shown_again", _as_it_was, (780,)),
     "a key is anybody's": Mutant("collides", _never, (161, 162)),
     "a key is its first table's for good": Mutant("with_owner", _for_good, (161, 162)),
     "a truncate wipes the rows of all tables": Mutant("is_wiped", _of_any_table, (163,)),

@@ -198,7 +198,7 @@ class Table:
         if message.held:
             return after_unread(replace(state, shows=message))
         if message.op is None or is_replay(message, state):
-            return state
+            return shown_again(state, message)
         # In several partitions a truncate that was sent ahead of a copy may be read behind it.
         was_sent = not self._several and is_copy(message, state, self._truncates)
         ended = state.row if state.row is not None and not was_sent else self._ended_before(state, message)
@@ -290,7 +290,9 @@ def with_deletes(messages: Iterable[Message]) -> list[tuple[Message, bool]]:
     for message in alone:
         ahead = [one for one in parted if one.key == message.key and one.time <= message.time]
         last = max(ahead, key=lambda one: (one.time, one.partition, one.offset), default=message)
-        own.append((replace(message, position=last.position), False))
+        # In its own partition the order of offsets tells: that delete had no tombstone.
+        told = last.position if last.partition != message.partition else message.position
+        own.append((replace(message, position=told), False))
     return own
 
 
@@ -516,6 +518,13 @@ def after_delete(state: KeyState) -> KeyState:
 def after_unread(state: KeyState) -> KeyState:
     """A message that could not be read may have set any column: what is known waits for the next that tells it."""
     return replace(state, unread=True, told=frozenset())
+
+
+def shown_again(state: KeyState, message: Message) -> KeyState:
+    """What nobody could read ahead of the row's last change, which comes again, was sent before that one."""
+    if not message.streaming or state.made is None or message.image is None or event(message) != event(state.made):
+        return state
+    return replace(state, told=state.told | {name for name, value in message.image.items() if value is not UNAVAILABLE})
 
 
 def after_row(state: KeyState, message: Message) -> KeyState:

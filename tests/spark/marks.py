@@ -12,11 +12,11 @@ IMPORTS_GREAT_EXPECTATIONS = (
 )
 
 #: Tests that start many runs or wait for processes: a run of the suite takes fewer of them than of others.
-TURNS = pytest.mark.turns(40)
+TURNS = pytest.mark.turns(60)
 #: The same for modules whose tests look at what one long fixture has done: a run takes those of one turn, or none. Were
 #: they drawn one by one, nearly each run would have some test of each such module, and make its fixture.
-FIRST_TURN, SECOND_TURN, THIRD_TURN, FOURTH_TURN, FIFTH_TURN = (pytest.mark.turns(15, turn) for turn in range(5))
-SIXTH_TURN, SEVENTH_TURN, EIGHTH_TURN = (pytest.mark.turns(15, turn) for turn in range(5, 8))
+FIRST_TURN, SECOND_TURN, THIRD_TURN, FOURTH_TURN, FIFTH_TURN = (pytest.mark.turns(20, turn) for turn in range(5))
+SIXTH_TURN, SEVENTH_TURN, EIGHTH_TURN = (pytest.mark.turns(20, turn) for turn in range(5, 8))
 #: In each run of the suite.
 ALWAYS = pytest.mark.turns(1)
 #: A golden case that is not in turn.

@@ -201,6 +201,18 @@ MUTANTS = {
     "what else a key without a schema has is passed over": Mutant(
         "changes.messages", "has_surplus", _instead(lambda *_: F.lit(False).alias(SURPLUS)), 769
     ),
+    "an insert is the other half of any delete at its position": Mutant(
+        "changes.source_rows", "source_row", _instead(lambda _source: F.lit(None).cast("string")), 776
+    ),
+    "what cannot be read is new when it comes again": Mutant(
+        "fold.fold", "_is_shown_again", _instead(lambda: F.lit(False)), 780
+    ),
+    "a tombstone is of any delete that has none": Mutant(
+        "order.key_order", "is_elsewhere", _instead(lambda delete: delete.isNotNull()), 781
+    ),
+    "what a row took from another is done with": Mutant(
+        "batch.earlier", "_with_heirs", _instead(lambda wanted, found, *_: (wanted, found, 0)), 782
+    ),
 }
 
 

@@ -12,9 +12,10 @@ import pytest
 from cdc_materializer.config import Config
 from cdc_materializer.errors import Code
 from tests.cases.case import cases
+from tests.spark.checks import check
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.mutants import MUTANTS, apply
-from tests.spark.passages import WHOLE, check, passages
+from tests.spark.passages import WHOLE, passages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

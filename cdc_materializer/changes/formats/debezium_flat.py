@@ -35,8 +35,8 @@ _OWN = ("op", "ts_ms", "ts_us", "ts_ns")
 _TRANSACTION = ("id", "total_order", "data_collection_order")
 #: Fields of `source` that nothing is made of here.
 _UNREAD = (
-    *("name", "txId", "xmin", "origin", "origin_lsn", "server_id", "thread", "query", "rs_id"),
-    *("user_name", "redo_sql", "row_id", "start_scn", "start_ts_ms", "commit_ts_ms", "collection"),
+    *("name", "txId", "xmin", "origin", "origin_lsn", "server_id", "thread", "query"),
+    *("user_name", "redo_sql", "start_scn", "start_ts_ms", "commit_ts_ms", "collection"),
     *("lsid", "txnNumber", "keyspace", "vgtid", "value_capture_type"),
 )
 #: What tells a connector where nobody added `source.connector`: a field that it alone has, or the form of one. Db2 has
