@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.cases.case import Case
-from tests.model.reference import UNAVAILABLE, Message
+from tests.model.messages import UNAVAILABLE, Message
 
 Rows = dict[tuple[int], dict[str, Any]]
 

@@ -11,8 +11,9 @@ from typing import Any
 from cdc_materializer.testing import debezium_envelope
 from tests.cases.case import Case
 from tests.cases.columns import ColumnType
+from tests.model.messages import UNAVAILABLE, Message, Row
 from tests.model.positions import position, transaction
-from tests.model.reference import UNAVAILABLE, Message, Row, Table
+from tests.model.reference import Table
 
 #: Table settings that the reference knows; a case with another one is about something else.
 _SETTINGS = {"truncate", "key", "records_max", "unavailable_value", "position_regression_tolerance"}

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.model.reference import replace
+from tests.model.messages import replace
 
 UNAVAILABLE = "__debezium_unavailable_value"
 #: Keys of different lives in one table are so far apart.

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.model import reference
-from tests.model.reference import UNAVAILABLE, From, KeyState, Message, Position, Row
+from tests.model import partitions, reference
+from tests.model.messages import UNAVAILABLE, From, Message, Position, Row
+from tests.model.reference import KeyState
 
 PLACEHOLDER = "__debezium_unavailable_value"
 
@@ -183,7 +184,7 @@ def _by_offset_alone(messages: Iterable[Message]) -> list[Message]:
 
 
 _mark, _is_replay, _told, _started = reference.mark, reference.is_replay, reference.told, reference.started
-_with_deletes = reference.with_deletes
+_with_deletes = partitions.with_deletes
 _is_wiped, _is_ended, _after_row = reference.is_wiped, reference.is_ended, reference.after_row
 
 #: By what was got wrong.

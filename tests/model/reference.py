@@ -5,69 +5,12 @@ random histories must be what the pipeline says, and each rule is a function of 
 (`mutants.py`) and see who notices.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
-#: In an image, a value that the connector did not know (§1.7).
-UNAVAILABLE = object()
-Key = Hashable
-Row = Mapping[str, Any]
-Position = tuple[Any, ...]
-Place = tuple[Any, ...]
-_One = TypeVar("_One")
-#: Operations that say something of a row.
-_TELLING = ("c", "u", "d", "r", "tombstone")
-
-
-@dataclass(frozen=True)
-class Message:
-    """A decoded message.
-
-    Attributes:
-        partition: of the topic.
-        offset: in the partition.
-        op: `c`, `u`, `d`, `r`, `t`, `tombstone`; None where the message is none of these and changes no row.
-        key: from the Kafka key, or the configured columns; None for a truncate.
-        image: `after`, as far as the writer's schema has columns; with UNAVAILABLE where the connector knew no value.
-        position: in the database's log; None where the source gives none that can be compared.
-        streaming: whether it comes from the log and not from a snapshot.
-        time: the record's timestamp.
-        source_ms: when the database says that the change was made.
-        before: the old image, which is never a fact (§1.6); it tells two changes at one place apart.
-        order: the number of the change in its transaction, where the connector tells it.
-        held: whether it could not be understood, so that nobody knows what it set.
-        table: the source table; None where the message does not say.
-        reached: of a message that tells no place, how far its key had got by then, see `with_reached`.
-        lowest: the place that it stands behind at least.
-        transaction: the number that its transaction has in its log, whichever server sends it (GTID); None without.
-    """
-
-    partition: int
-    offset: int
-    op: str | None
-    key: Key | None = None
-    image: Row | None = None
-    position: Position | None = None
-    streaming: bool = True
-    time: int = 0
-    source_ms: int = 0
-    before: Row | None = None
-    held: bool = False
-    table: str | None = None
-    reached: Position | None = None
-    lowest: tuple[Position, int] | None = None
-    transaction: tuple[str, int] | None = None
-    order: int | None = None
-
-
-@dataclass(frozen=True)
-class From:
-    """A value that a key change left out: that of the row which its delete, at the same position, ended (§0.1)."""
-
-    insert: Message
-    column: str
+from tests.model.messages import UNAVAILABLE, From, Key, Message, Position, Row, replace
+from tests.model.partitions import in_order, with_deletes, with_reached
 
 
 @dataclass
@@ -142,7 +85,7 @@ class Table:
             # Each key has a truncate in a place of its own: behind what the partition of that had of the key.
             self._truncates = []
             own = [message for message in self._log if key is not None and identity(message) == key]
-            self._tell(in_order(with_reached([*own, *truncates])), key)
+            self._tell(in_order(with_reached(with_deletes([*own, *truncates]))), key)
 
     def _forget(self, key: Key | None) -> None:
         self._keys.pop(key, None)
@@ -233,14 +176,6 @@ class Table:
             self._ended[delete.position] = [*self._ended.get(delete.position, []), (delete, row)]
 
 
-def replace(one: _One, **changes: Any) -> _One:  # noqa: ANN401 - of any attribute
-    """As that of `dataclasses`, which took two thirds of what random lives cost."""
-    assert changes.keys() <= one.__dict__.keys()
-    found = object.__new__(type(one))
-    found.__dict__.update(one.__dict__, **changes)
-    return found
-
-
 def as_sent(batch: Iterable[Message]) -> list[Message]:
     """A batch's messages in the order of their offsets; nothing else is an order inside a partition (§0 rule 2)."""
     return list(batch)
@@ -249,79 +184,6 @@ def as_sent(batch: Iterable[Message]) -> list[Message]:
 def identity(message: Message) -> Key | None:
     """Which row a message is about: that of its key, never that of an image (§0 rule 1)."""
     return message.key
-
-
-def in_order(messages: Iterable[Message]) -> list[Message]:
-    """The messages of a key, and truncates, in one order, in which each partition stays in that of its offsets (§2.2).
-
-    The source's positions decide between partitions; what has none follows the message before it in its partition.
-    """
-    reached: dict[int, tuple[tuple[Position, int], int]] = {}
-    placed = []
-    for message in sorted(messages, key=lambda one: (one.partition, one.offset)):
-        lane, told = message.partition, message.reached or message.position or ()
-        place, time = reached.get(lane, (((), 0), 0))
-        # At one position a delete comes before what another partition makes of the row (§0.2, §2.4).
-        rank = 4 if message.reached else {"r": 1, "c": 2, "u": 3}.get(message.op or "", 0)
-        place, time = max(place, (told, rank if told else 0), message.lowest or ((), 0)), max(time, message.time)
-        reached[lane] = place, time
-        placed.append((*place, time, message.offset, message.partition, message))
-    return [message for *_, message in sorted(placed, key=lambda place: place[:5])]
-
-
-def with_deletes(messages: Iterable[Message]) -> list[tuple[Message, bool]]:
-    """Messages, and whether each is the tombstone right behind its delete; others at the places of theirs (§0 rule 6).
-
-    A tombstone in another partition belongs to the last delete that was written no later and has none right behind it.
-    """
-    by_lane: dict[tuple[Any, int], list[Message]] = {}
-    for message in sorted(messages, key=lambda one: (one.partition, one.offset)):
-        by_lane.setdefault((message.key, message.partition), []).append(message)
-    own, parted, alone = [], list[Message](), list[Message]()
-    for lane in by_lane.values():
-        for before, message, behind in zip([None, *lane], lane, [*lane[1:], None], strict=False):
-            is_own = message.op == "tombstone" and before is not None and before.op == "d"
-            if message.op == "d" and (behind is None or behind.op != "tombstone"):
-                parted.append(message)
-            if message.op == "tombstone" and not is_own:
-                alone.append(message)
-            else:
-                own.append((message, is_own))
-    for message in alone:
-        ahead = [one for one in parted if one.key == message.key and one.time <= message.time]
-        last = max(ahead, key=lambda one: (one.time, one.partition, one.offset), default=message)
-        # In its own partition the order of offsets tells: that delete had no tombstone.
-        told = last.position if last.partition != message.partition else message.position
-        own.append((replace(message, position=told), False))
-    return own
-
-
-def with_reached(messages: Iterable[Message]) -> list[Message]:
-    """Messages, with how far their key had got in all partitions when one that tells no place was written.
-
-    What is written behind such a one stands behind it, in whatever partition: `lowest`.
-    """
-    found = [
-        (message, message.position is None and message.op in _TELLING and not is_own)
-        for message, is_own in with_deletes(messages)
-    ]
-    highest, lowest, told = dict[Any, Position](), dict[Any, tuple[Position, int]](), []
-    for _, together in groupby(sorted(found, key=lambda one: one[0].time), key=lambda one: one[0].time):
-        written, behind = list(together), dict[Any, tuple[Position, int]]()
-        # Of the same millisecond deletes alone count: a tombstone may be parted from its own.
-        ended = [message for message, _ in written if message.op == "d"]
-        for message, is_unplaced in written:
-            key, reached, low = message.key, None, lowest.get(message.key)
-            if is_unplaced:
-                deleted = [one.position or () for one in ended if one.key == key]
-                reached = max([highest.get(key, ()), *deleted])
-                behind[key] = max(behind.get(key, ((), 0)), (reached, 4 if reached else 0))
-            low = low if message.op in _TELLING else None
-            told.append(message if reached is low is None else replace(message, reached=reached, lowest=low))
-        for message, _ in written:
-            highest[message.key] = max(highest.get(message.key, ()), message.position or ())
-        lowest |= {key: max(lowest.get(key, ((), 0)), place) for key, place in behind.items()}
-    return told
 
 
 def forgotten(state: KeyState) -> KeyState:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cdc_materializer.testing import kafka_partition
-from tests.model import reference
+from tests.model import messages
 from tests.model.history import UNAVAILABLE, Event
 
 
@@ -122,13 +122,13 @@ def topic(
     return found
 
 
-def decoded(message: Sent) -> reference.Message:
+def decoded(message: Sent) -> messages.Message:
     """A message as the reference fold reads it; of a deleted row it tells no more than that its columns were there."""
     event = message.event
     image = event.after
     if image is not None:
-        image = {name: reference.UNAVAILABLE if value == UNAVAILABLE else value for name, value in image.items()}
-    return reference.Message(
+        image = {name: messages.UNAVAILABLE if value == UNAVAILABLE else value for name, value in image.items()}
+    return messages.Message(
         partition=message.partition,
         offset=message.offset,
         op=event.op,

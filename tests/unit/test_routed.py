@@ -3,7 +3,8 @@
 import pytest
 
 from tests.model.golden import Reading
-from tests.model.reference import Key, KeyState, Message, Row, Table, collides
+from tests.model.messages import Key, Message, Row
+from tests.model.reference import KeyState, Table, collides
 from tests.model.routed import routed_case
 
 _SEEDS = range(200)
