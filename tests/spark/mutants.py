@@ -211,7 +211,7 @@ MUTANTS = {
         "order.key_order", "is_elsewhere", _instead(lambda delete: delete.isNotNull()), 781
     ),
     "what a row took from another is done with": Mutant(
-        "batch.earlier", "_with_heirs", _instead(lambda wanted, found, *_: (wanted, found, 0)), 782
+        "batch.earlier", "_with_heirs", _instead(lambda wanted, log, found, *_: (wanted, log, found, 0)), 782
     ),
 }
 
