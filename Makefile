@@ -20,7 +20,7 @@ demo: $(READY) ## run the whole job on recorded topics, in ./demo
 ##@ Work on it
 .PHONY: test
 test: $(READY) ## all tests: those on Spark, and beside them those without and the golden cases, which have a session of their own
-	@echo "Two halves side by side, each shown when it ends: about 25 minutes on two cores."
+	@echo "Two halves side by side, each shown when it ends: about 10 minutes on two cores."
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-pure test-cases
 
 .PHONY: test-spark test-pure test-cases
