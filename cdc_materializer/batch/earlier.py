@@ -166,9 +166,10 @@ def _with_heirs(
         inserted = log.of(log.inserted_at(links).join(wanted, m.KEY, "left_anti").distinct().localCheckpoint())
         changes = inserted.changes(own.folded)
         heirs = base.keys_of_partial_inserts(changes, links).localCheckpoint()
-        if heirs.isEmpty():
+        count = heirs.count()
+        if not count:
             break
-        mended, wanted = mended + heirs.count(), wanted.unionByName(heirs).localCheckpoint()
+        mended, wanted = mended + count, wanted.unionByName(heirs).localCheckpoint()
         links = base.links_of_deletes(changes)
     if not mended:
         return wanted, log, found, mended

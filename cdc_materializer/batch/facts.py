@@ -59,7 +59,8 @@ class Facts:
         leading: how many of those are the first messages of their keys, which matters only where keys move.
         placeless: how many are changes that tell no position.
         patched: how many show no document and say only how to make it of the one before.
-        paired: how many are deletes that inserts of earlier batches wait for (`Recorded.unpaired`).
+        paired: how many are deletes that inserts of earlier batches wait for (`Recorded.unpaired`), and how many rows
+            of earlier batches may have taken what came late (`earlier.History.mended`).
         unpaired: those inserts, and those of this batch.
         table: the first of the source tables that have fed the mirror, as far as batches tell.
         routed: whether there have been several.

@@ -9,7 +9,6 @@ UNAVAILABLE = object()
 Key = Hashable
 Row = Mapping[str, Any]
 Position = tuple[Any, ...]
-Place = tuple[Any, ...]
 _One = TypeVar("_One")
 
 
