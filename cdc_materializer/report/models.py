@@ -169,7 +169,9 @@ class TableStatus(Report):
     )
     last_publish: datetime | None = Field(default=None, description="When the mirror was last published to.")
     quarantine_open: int = Field(
-        default=0, ge=0, description="Open rows in the quarantine table; a message has one for each code and rule."
+        default=0,
+        ge=0,
+        description="Open rows in the quarantine table; a message has one for each code, rule and column.",
     )
     held: int = Field(default=0, ge=0, description="Messages held back now: those with open rows in quarantine.")
     held_share: float | None = Field(

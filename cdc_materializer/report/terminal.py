@@ -161,7 +161,7 @@ def _status(report: StatusReport, now: datetime, steps: NextSteps) -> Renderable
     for status in report.tables:
         files = _files(status.files)
         behind = "–" if status.lag_seconds is None else duration(status.lag_seconds) + (", late" if status.late else "")
-        held = Text(number(status.quarantine_open), style="yellow" if status.quarantine_open else "")
+        held = Text(number(status.held), style="yellow" if status.quarantine_open else "")
         published = age(now - status.last_publish) if status.last_publish else "never"
         table.add_row(
             Text(status.table, style="red" if status.error else ""),

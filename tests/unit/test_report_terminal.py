@@ -339,6 +339,13 @@ def test_a_key_is_shown_as_it_is() -> None:
     assert '{"id":"[red]7"}' in _shown(REPORTS[3], 200)
 
 
+def test_what_a_table_holds_is_counted_in_messages() -> None:
+    """As the legend says, and the line below: a message that breaks two rules has two open rows."""
+    row = next(line for line in _shown(REPORTS[1], 120).splitlines() if "4,000,000" in line)
+
+    assert row.split()[:6] == ["shop.orders", "4,000,000", "50,000", "2", "h", "2"]
+
+
 def test_the_violation_report_says_what_a_person_needs_first() -> None:
     """Tables in trouble come first, with counts, place, age and remedy."""
     shown = _shown(REPORTS[2])
